@@ -72,8 +72,7 @@ func number(text string) (uint32, error) {
 	return uint32(n), err
 }
 
-// take has a process run as the account, without further groups; nil changes
-// nothing.
+// take makes a process run as the account, without further groups; nil = no change.
 func (a *account) take(cmd *exec.Cmd) {
 	if a == nil || a.uid == uint32(os.Geteuid()) && a.gid == uint32(os.Getegid()) {
 		return
@@ -81,8 +80,8 @@ func (a *account) take(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
 }
 
-// env is a small environment: the variables that every program needs. Those of
-// another user are theirs.
+// env is a small environment: the variables that every program needs, with those of the
+// account's user.
 func (a *account) env() []string {
 	names := []string{"PATH", "LANG", "TMPDIR", "HOME", "USER"}
 	var env []string

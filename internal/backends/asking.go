@@ -7,9 +7,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// amend puts into a call what its client can be asked and has answered. mcp-go's
-// client has the same capabilities for all calls, and none; it writes them only
-// into requests of 2026-07-28, and others are left alone.
+// amend adds the client's capabilities and answers to a call of 2026-07-28. mcp-go's
+// client has the same capabilities for all calls: none.
 func (x *exchange) amend(req transport.JSONRPCRequest) transport.JSONRPCRequest {
 	if x.asking == nil || req.Method != string(mcp.MethodToolsCall) {
 		return req

@@ -19,23 +19,22 @@ const (
 	// connectTimeout bounds one try to connect. Package runners may download
 	// a server at its first start.
 	connectTimeout = 2 * time.Minute
-	// acquireTimeout is how long a call waits for a backend that is down to
-	// be tried once more, and hungTimeout for one that has not answered a try for
-	// that long.
+	// acquireTimeout is how long a call waits for the next try to connect to a backend
+	// that is down, and hungTimeout for one that has not answered a try for that long.
 	acquireTimeout = 15 * time.Second
 	hungTimeout    = 2 * time.Second
 	refreshTimeout = 30 * time.Second
 
-	// Tries follow each other after minPause, doubling up to maxPause; a call
-	// cuts the pause short, down to minPause.
+	// Pauses between tries double from minPause up to maxPause; a call shortens the pause
+	// to minPause.
 	minPause = 200 * time.Millisecond
 	maxPause = 30 * time.Second
-	// healthyAfter is how long a session must have lived for its end not to
-	// count as one more failure.
+	// healthyAfter is how long a session must have lived so that its end does not count
+	// as another failure.
 	healthyAfter = 10 * time.Second
 
-	// Tools are listed listDebounce after a change, and where changes go on for
-	// changesCalm after ever longer pauses.
+	// Tools are listed listDebounce after a change, and after growing pauses if changes
+	// continue for changesCalm.
 	listDebounce = 100 * time.Millisecond
 	maxListPause = 30 * time.Second
 	changesCalm  = time.Minute
@@ -94,19 +93,19 @@ func (c Config) checkTransport() error {
 // A backend keeps one session with one server alive.
 //
 // Its supervisor (run) connects, lists the tools, and follows changes until
-// the session is lost, then begins again. Calls take the session that is
-// there, or wait for the next try to connect.
+// the session is lost, then begins again. Calls take the current session, or wait for
+// the next try to connect.
 type backend struct {
 	*dialer
 	sessions *sessions
 	health   *health
-	leftOut  map[string]string // tools that cannot be taken, and why, by name; of the supervisor
+	leftOut  map[string]string // tools left out, with reasons, by name; of the supervisor
 	// published is called by the supervisor after tools has changed.
 	published func()
-	kick      chan struct{} // asks the supervisor to try, or to look, now
+	kick      chan struct{} // makes the supervisor try, or list, now
 
 	mu    sync.Mutex
-	tools []Tool // last known, kept while the backend is down; nil = it has not answered yet
+	tools []Tool // last known, kept while the backend is down; nil = none yet
 }
 
 func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
@@ -116,8 +115,8 @@ func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
 	return &backend{dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
 }
 
-// run supervises the backend until ctx ends. After a session that has ended
-// it connects again at once, and then with growing pauses.
+// run supervises the backend until ctx ends. After the end of a session it connects again
+// at once, then with growing pauses.
 func (b *backend) run(ctx context.Context) {
 	defer b.stop()
 	go b.sessions.sweep(ctx)
@@ -161,8 +160,8 @@ func (b *backend) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect makes a session, lists the tools and publishes both. Whoever waits
-// for the try is woken in any case.
+// connect makes a session, lists the tools and publishes both. It wakes all that wait for
+// the try, also if that failed.
 func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -183,8 +182,7 @@ func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) 
 	return s, ttl, nil
 }
 
-// serve follows the tool list of a session until the session is of no use any
-// more, and says why.
+// serve follows the tool list of a session until the session is unusable, and returns why.
 func (b *backend) serve(ctx context.Context, s *session, ttl time.Duration) error {
 	timer := time.NewTimer(ttl)
 	defer timer.Stop()
@@ -208,8 +206,7 @@ func (b *backend) serve(ctx context.Context, s *session, ttl time.Duration) erro
 	}
 }
 
-// settle waits a moment in which more changes may be told. The session may be
-// lost meanwhile.
+// settle waits a moment for more changes. The session may be lost meanwhile.
 func (b *backend) settle(ctx context.Context, s *session, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -226,8 +223,8 @@ func (b *backend) settle(ctx context.Context, s *session, pause time.Duration) {
 	}
 }
 
-// refreshWithin lists the tools again. That a server at work on calls does
-// not answer in time is no reason to give its session up.
+// refreshWithin lists the tools again. A server busy with calls keeps its session even if
+// it does not answer in time.
 func (b *backend) refreshWithin(ctx context.Context, s *session) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -251,8 +248,7 @@ func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, e
 	return b.publish(listed), nil
 }
 
-// publish takes over what the server says of its tools, and returns how long it
-// holds.
+// publish takes over the server's list of tools, and returns how long it is valid.
 func (b *backend) publish(listed *listing) (ttl time.Duration) {
 	tools := make([]Tool, 0, len(listed.tools))
 	seen := map[string]bool{}
@@ -300,8 +296,7 @@ func (b *backend) wake() {
 	}
 }
 
-// offered are the tools that the server is known to have; nil = it has not answered
-// yet.
+// offered are the known tools of the server; nil = it has not answered yet.
 func (b *backend) offered() []Tool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// call makes one call. If it meets a session that is over, it is repeated once
-// on a new one, and if its credentials are refused, with renewed ones: it has
-// not been executed then.
+// call makes one call. It is repeated once on a new session if the session had ended, and
+// with renewed credentials if they were refused: in both cases it was not executed.
 func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 	var refused Headers
 	for renewals, resumed := 0, false; ; {
@@ -50,8 +49,8 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 	}
 }
 
-// mayLeave says why a call must not be sent any more: nobody waits for it, or what
-// makes it does not want it now.
+// mayLeave says why a call must no longer be sent: its context has ended, or Leaving refuses
+// it.
 func (c Call) mayLeave(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -62,8 +61,7 @@ func (c Call) mayLeave(ctx context.Context) error {
 	return c.Leaving(ctx)
 }
 
-// notCalled is the error of a call that did not come as far as its backend's
-// tool.
+// notCalled is the error of a call that did not reach its backend's tool.
 func notCalled(c Call, err error) error {
 	outcome := NotSent
 	var needed *CredentialsError
@@ -73,8 +71,8 @@ func notCalled(c Call, err error) error {
 	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err}
 }
 
-// failed makes the error of a call, and has the supervisor look after the
-// backend if it seems to be away.
+// failed makes the error of a call, and wakes the supervisor if the backend seems to be
+// away.
 func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) error {
 	outcome := x.outcome()
 	if errors.Is(err, errInputRequired) || errors.Is(err, errAsksForEver) {
@@ -93,7 +91,7 @@ func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) er
 	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err, Away: away, RetryAfter: after}
 }
 
-// acquire takes the session for a call; release gives it back.
+// acquire takes the session for a call; release returns it.
 func (b *backend) acquire(ctx context.Context, who Principal) (*session, error) {
 	if identity := b.identityOf(who); identity != "" {
 		return b.sessions.visit(ctx, identity, who)
@@ -106,7 +104,7 @@ func (b *backend) acquire(ctx context.Context, who Principal) (*session, error) 
 func (b *backend) awaitTools(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
-	for range 2 { // the try under way may have begun before the credentials were there
+	for range 2 { // the current try may have begun before the credentials came
 		tried := b.sessions.trying()
 		select {
 		case <-b.health.wasUp:
@@ -138,8 +136,8 @@ func (b *backend) awaitTry(ctx context.Context, tried <-chan struct{}) bool {
 	return false
 }
 
-// acquireShared takes the session that all share. Without one it waits for the
-// end of the next try to connect.
+// acquireShared takes the shared session. Without one it waits for the next try to
+// connect.
 func (b *backend) acquireShared(ctx context.Context) (*session, error) {
 	s, tried := b.sessions.take()
 	if s != nil {

@@ -1,8 +1,8 @@
 // Package backends keeps the connections to the MCP servers that perdure calls
 // and shows their tools as one catalogue.
 //
-// Pool.Call is the one function in the program that calls a backend tool: the
-// activities of runs and the direct proxy both come here.
+// Pool.Call is the only function in the program that calls a backend tool: activities of
+// runs and the direct proxy use it.
 package backends
 
 import (
@@ -38,10 +38,10 @@ type Config struct {
 	CACertificates   []byte        // streamable-http, sse; PEM, trusted besides those of the system; nil = none
 	Credentials      Credentials   // streamable-http, sse; nil = none
 	Effects          []EffectRule  // first match wins; none = unsafe
-	TrustAnnotations bool          // let the backend's own hints give classes where no rule matches
+	TrustAnnotations bool          // the backend's own hints give classes if no rule matches
 	Timeout          time.Duration // of one request; 0 = none but the caller's context
 	MaxResultBytes   int64         // of one answer; 0 = 64 MB; over it, the call fails with ErrTooLarge
-	Limited          bool          // calls are limited, which whoever calls sees to
+	Limited          bool          // calls are limited, by their callers
 }
 
 // An EffectRule gives the tools that match a class.
@@ -57,7 +57,7 @@ type EffectRule struct {
 type Tool struct {
 	Name         string // exposed, after conflict resolution and overrides
 	Backend      string
-	Original     string // the backend's own name for it
+	Original     string // its name at the backend
 	Title        string
 	Description  string
 	InputSchema  json.RawMessage
@@ -93,29 +93,27 @@ type Call struct {
 	// Trace goes into _meta and into HTTP headers, for the spans of the backend:
 	// traceparent and tracestate. nil = the call is not traced.
 	Trace map[string]string
-	// Progress is told of the backend's progress notifications. It must not
-	// block. nil = the backend is not asked for progress.
+	// Progress gets the backend's progress notifications. It must not block. nil = the
+	// backend is not asked for progress.
 	Progress func(Progress)
-	// Leaving is called when there is a session for the call, just before it is
-	// sent. An error of it keeps the call from being sent. nil = it always leaves.
+	// Leaving is called when there is a session for the call, just before it is sent. If
+	// it gives an error, the call is not sent. nil = the call is always sent.
 	Leaving func(ctx context.Context) error
-	// Asking is for a call whose client can be asked by the backend, and calls
-	// again with the answers. nil = nobody can be asked, and a tool that asks
-	// fails.
+	// Asking is for a call whose client can answer the backend's elicitations, by calling
+	// again. nil = it cannot, and a tool that asks fails.
 	Asking *Asking
 }
 
-// Asking is what passes between a backend that asks in the middle of a call and
-// the client behind it (2026-07-28, multi round-trip requests). Older backends
-// do not get it.
+// Asking is the exchange between a backend that asks during a call and the client
+// (2026-07-28, multi round-trip requests). Older backends do not get it.
 type Asking struct {
-	Capabilities json.RawMessage // ClientCapabilities: what the client can be asked
+	Capabilities json.RawMessage // ClientCapabilities of the client
 	Responses    json.RawMessage // inputResponses; nil = none
 	State        string          // requestState that came with the questions; "" = none
-	Round        int             // how often it has asked in this call before
+	Round        int             // earlier rounds of this call
 }
 
-// MaxRounds is how often a backend may ask in the middle of one call.
+// MaxRounds is how often a backend may ask during one call.
 const MaxRounds = 50
 
 // Progress is one progress notification of a backend.
@@ -130,8 +128,8 @@ type Result struct {
 	Structured json.RawMessage // structuredContent; nil if none
 	Content    []Content
 	Raw        json.RawMessage // the whole result object, for the direct proxy
-	// Asks: this is no result yet, but questions to the client of a call with
-	// Asking. They are in Raw.
+	// Asks: this is no result yet, but questions to the client of a call with Asking, in
+	// Raw.
 	Asks bool
 }
 
@@ -144,7 +142,7 @@ type Content struct {
 	URI      string
 }
 
-// An Outcome says what is known of a call that gave no result.
+// An Outcome is that of a call without a result.
 type Outcome int
 
 const (
@@ -167,10 +165,10 @@ type CallError struct {
 	Outcome       Outcome
 	Err           error
 
-	// Away: an answer of HTTP says that the backend is away or overloaded (502, 503,
-	// 504), or that it is called too often (429).
+	// Away: by its HTTP status the backend is away or overloaded (502, 503, 504), or called
+	// too often (429).
 	Away bool
-	// RetryAfter is how long such an answer asks not to be called; 0 = it does not.
+	// RetryAfter is the pause that such an answer asks for; 0 = none.
 	RetryAfter time.Duration
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// body bounds what is read of an answer. Release, of a POST, ends the request.
+// body bounds the reading of an answer. Release, of a POST, ends the request.
 func (m *meter) body(resp *http.Response, x *exchange, s *session, release context.CancelFunc) io.ReadCloser {
 	raw := &drainedBody{ReadCloser: resp.Body, release: release}
 	answer := release != nil || x.expected // also one that is resumed by a GET
@@ -31,7 +31,7 @@ func (m *meter) body(resp *http.Response, x *exchange, s *session, release conte
 	return &notedBody{Reader: r, Closer: raw, x: x}
 }
 
-// A notedBody notes in the exchange why reading the answer ended.
+// A notedBody records in the exchange why reading the answer ended.
 type notedBody struct {
 	io.Reader
 	io.Closer
@@ -46,8 +46,8 @@ func (b *notedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A wholeBody reads a body as a whole, up to a limit, and looks at the message
-// that it is before anybody decodes it.
+// A wholeBody reads a body as a whole, up to a limit, and checks its message before it is
+// decoded.
 type wholeBody struct {
 	body  io.Reader
 	limit int64
@@ -88,9 +88,9 @@ const (
 	drainBytes = 64 << 10
 )
 
-// A drainedBody lets the connection be used again: a server ends its stream right
-// after the answer, but mcp-go gives both context and body up before that, which
-// would cost a connection for every call that is answered by a stream.
+// A drainedBody keeps the connection reusable: a server ends its stream right after the
+// answer, but mcp-go closes context and body before that, which would cost a connection
+// for every call that is answered by a stream.
 type drainedBody struct {
 	io.ReadCloser
 	release context.CancelFunc // of a POST: ends the request

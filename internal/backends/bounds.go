@@ -9,8 +9,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// What a server may answer, besides Config.MaxResultBytes for a result. All of it
-// is decoded, in several ways, kept and handed on to clients.
+// Limits of a server's answers, besides Config.MaxResultBytes for a result. All answers
+// are decoded, kept and passed on to clients.
 const (
 	maxPage        = 4 << 20 // bytes of a page of tools
 	maxListing     = 16 << 20
@@ -26,7 +26,7 @@ const (
 	maxSchemaDepth = 200
 )
 
-// checkSize looks at an answer before mcp-go's client decodes it.
+// checkSize checks an answer before mcp-go's client decodes it.
 func checkSize(method string, result json.RawMessage) error {
 	switch mcp.MCPMethod(method) {
 	case mcp.MethodToolsCall: // is not decoded there
@@ -39,7 +39,7 @@ func checkSize(method string, result json.RawMessage) error {
 			Tools json.RawMessage `json:"tools"`
 		}
 		if json.Unmarshal(result, &page) != nil {
-			return nil // mcp-go says what is wrong
+			return nil // mcp-go gives the error
 		}
 		return eachElement(page.Tools, maxTools, "tools", func(json.RawMessage) error { return nil })
 	}
@@ -75,7 +75,7 @@ func (l listedTool) unfit() string {
 	return ""
 }
 
-// depthOf is how deep valid JSON is nested.
+// depthOf is the nesting of valid JSON.
 func depthOf(raw json.RawMessage) (deepest int) {
 	depth, text, escaped := 0, false, false
 	for _, c := range raw {
@@ -97,7 +97,7 @@ func depthOf(raw json.RawMessage) (deepest int) {
 	return deepest
 }
 
-// clipped shortens text of a server that goes into errors, logs and histories.
+// clipped shortens text of a server for errors, logs and histories.
 func clipped(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -32,19 +32,18 @@ const (
 // An Aggregation says how the tools of all backends become one catalogue. The
 // zero value prefixes every tool with the name of its backend and "_".
 type Aggregation struct {
-	// Strategy is what becomes of tools of one name: prefix (default) puts a
-	// prefix before all tools; priority gives the name to the backend that is
-	// first in Priority and drops the others, and prefixes them all where none
-	// of their backends is in Priority; manual wants every clash settled by
-	// overrides and leaves the clashing tools out.
+	// Strategy resolves tools of the same name: prefix (default) puts a prefix before all
+	// tools; priority gives the name to the backend that is first in Priority and drops
+	// the others, or prefixes all if none of their backends is in Priority; manual leaves
+	// clashing tools out unless overrides resolve the clash.
 	Strategy        string
 	PrefixFormat    string   // default "{workload}_"; {workload} is the backend's name
-	Priority        []string // names, the first wins; one that is no backend counts for nothing
+	Priority        []string // names, the first wins; unknown names have no effect
 	Tools           []WorkloadTools
 	ExcludeAllTools bool // hide all tools of all backends from clients
 }
 
-// WorkloadTools is what is said of the tools of one backend.
+// WorkloadTools are the settings for the tools of one backend.
 type WorkloadTools struct {
 	Workload string
 	// Filter names the tools that clients see, by their original or
@@ -54,10 +53,10 @@ type WorkloadTools struct {
 	ExcludeAll bool                // hide all tools of this backend
 }
 
-// An Override replaces what a backend says of a tool. "" and nil = as it was.
+// An Override replaces properties of a tool. "" and nil = unchanged.
 type Override struct {
 	Name, Description string
-	Annotations       Annotations // one by one; they are the operator's, so they count like the backend's
+	Annotations       Annotations // one by one; they count like the backend's
 }
 
 func (a Aggregation) check() error {
@@ -85,9 +84,9 @@ func (c *catalogue) find(name string) (Tool, bool) {
 	return t, ok
 }
 
-// resolve makes the catalogue of the tools that the backends list, in the
-// order in which they are configured, and says which clashes it could not
-// settle. Tools without a settled name stay reachable as backend.original.
+// resolve makes the catalogue of the tools that the backends list, in the order of the
+// configuration, and gives unresolved clashes. Tools without a name of their own stay
+// reachable as backend.original.
 func resolve(agg Aggregation, backends []string, listed []Tool) (*catalogue, []string) {
 	var tools []Tool
 	for _, t := range listed {
@@ -112,19 +111,17 @@ func resolve(agg Aggregation, backends []string, listed []Tool) (*catalogue, []s
 	return c, clashes
 }
 
-// addOrigin has a tool found as backend.original. Of two for which that is the
-// same text, it is the one whose backend has the longer name: the other one has
-// chosen its tool's name.
+// addOrigin makes a tool findable as backend.original. If two have the same text, the one
+// whose backend has the longer name wins: the other backend chose the name of its tool.
 func (c *catalogue) addOrigin(t Tool) {
 	if other, ok := c.byOrigin[t.origin()]; !ok || len(other.Backend) < len(t.Backend) {
 		c.byOrigin[t.origin()] = t
 	}
 }
 
-// splitStrays takes out the tools whose names are in the name space of another
-// backend: they begin with its prefix, or with its name and a dot, by which steps
-// call its tools. A backend chooses the names of its tools, and would have calls
-// that are for another one. What the operator has named stays.
+// splitStrays removes the tools whose names are in the name space of another backend: they
+// begin with its prefix, or with its name and a dot. Backends choose the names of their
+// tools, and could take calls that are for another one. Names by the operator stay.
 func (a Aggregation) splitStrays(backends []string, tools []Tool) (kept, strays []Tool, told []string) {
 	for _, t := range tools {
 		owner := ""
@@ -142,7 +139,7 @@ func (a Aggregation) splitStrays(backends []string, tools []Tool) (kept, strays 
 	return kept, strays, told
 }
 
-// renames reports whether the operator has given a tool its name.
+// renames reports whether the operator named a tool.
 func (a Aggregation) renames(t Tool) bool {
 	return slices.ContainsFunc(a.Tools, func(w WorkloadTools) bool { return w.Workload == t.Backend && w.Overrides[t.Original].Name != "" })
 }
@@ -159,7 +156,7 @@ func (a Aggregation) ownerOf(t Tool, backends []string) (owner string) {
 	return owner
 }
 
-// longestPrefix is how much of a name says that a tool is one of a backend's, in
+// longestPrefix is the length of the longest prefix of a name that means a backend, in
 // bytes.
 func (a Aggregation) longestPrefix(name, backend string) (longest int) {
 	prefixes := []string{backend + "."}
@@ -187,7 +184,7 @@ func (a Aggregation) mayName(backend, name string) bool {
 			}
 		}
 	}
-	if a.Strategy == StrategyManual || a.Strategy == StrategyPriority { // names are those that backends give
+	if a.Strategy == StrategyManual || a.Strategy == StrategyPriority { // names are the backends' own
 		return true
 	}
 	return !strings.Contains(cmp.Or(a.PrefixFormat, defaultPrefixFormat), workloadVar)
@@ -195,7 +192,7 @@ func (a Aggregation) mayName(backend, name string) bool {
 
 func (t Tool) origin() string { return t.Backend + "." + t.Original }
 
-// override renames and hides a tool as the aggregation says.
+// override applies the aggregation's overrides to a tool.
 func (a Aggregation) override(t Tool) Tool {
 	t.Name = t.Original
 	t.Hidden = a.ExcludeAllTools
@@ -223,8 +220,8 @@ func (a Aggregation) override(t Tool) Tool {
 	return t
 }
 
-// settle names the tools by the strategy. lost are those whose name went to
-// a backend of higher priority.
+// settle names the tools by the strategy. lost are those whose name went to a backend of
+// higher priority.
 func (a Aggregation) settle(tools []Tool) (kept, lost []Tool) {
 	switch a.Strategy {
 	case StrategyManual:
@@ -268,8 +265,8 @@ func (a Aggregation) prioritise(tools []Tool) (kept, lost []Tool) {
 	return kept, lost
 }
 
-// splitClashes takes out all tools whose name another tool has as well: none
-// of them may have it, as a call would reach a backend by chance.
+// splitClashes removes all tools whose name another tool has as well: otherwise a call
+// would reach a backend by chance.
 func splitClashes(tools []Tool) (single, clashing []Tool, clashes []string) {
 	byName := map[string][]string{}
 	for _, t := range tools {
@@ -292,7 +289,7 @@ func splitClashes(tools []Tool) (single, clashing []Tool, clashes []string) {
 	return single, clashing, clashes
 }
 
-// listedTool is a tool as tools/list gives it, with what perdure looks at.
+// listedTool is a tool in tools/list, with the members that perdure reads.
 type listedTool struct {
 	Name         string          `json:"name"`
 	Title        string          `json:"title"`
@@ -308,7 +305,7 @@ type listedTool struct {
 	} `json:"annotations"`
 }
 
-// size is what the tool takes, in bytes, about.
+// size is about the size of the tool, in bytes.
 func (l listedTool) size() int {
 	return len(l.Name) + len(l.Title) + len(l.Description) + len(l.InputSchema) + len(l.OutputSchema)
 }
@@ -358,7 +355,7 @@ func (a Annotations) class() string {
 	return effectUnsafe
 }
 
-// overridden gives the annotations with what others state in their place.
+// overridden gives the annotations with those of by in their place.
 func (a Annotations) overridden(by Annotations) Annotations {
 	return Annotations{
 		Title:           cmp.Or(by.Title, a.Title),

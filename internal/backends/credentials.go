@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A Secret is text that is never shown: whatever prints, logs or marshals it
-// gets a placeholder. What needs the text converts it to string.
+// A Secret is text that is never shown: printing, logging or marshalling it gives a
+// placeholder. Code that needs the text converts it to string.
 type Secret string
 
 const hidden = "[secret]"
@@ -25,36 +25,36 @@ func (Secret) GoString() string             { return hidden }
 func (Secret) LogValue() slog.Value         { return slog.StringValue(hidden) }
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// A Principal is on whose behalf a backend is called.
+// A Principal is the caller for whom a backend is called.
 type Principal struct {
-	// Name is issuer and subject in one, as runs keep their caller; "" = nobody:
-	// perdure itself, which lists the tools.
+	// Name is issuer and subject in one, as in runs; "" = nobody: perdure itself lists the
+	// tools.
 	Name string
-	// Token is the bearer token of the request within which the call is made.
-	// "" = there is none, or the request may be over.
+	// Token is the bearer token of the request that makes the call. "" = none, or the
+	// request may be over.
 	Token   Secret
 	Expires time.Time // of Token; zero = not known
 }
 
-// Credentials are what one backend wants to see of those who call it.
+// Credentials authenticate calls of one backend.
 type Credentials interface {
-	// Identity names whose credentials requests for a principal carry. Requests
-	// of the same identity share a session, and none is ever used for another.
-	// "" = the same credentials for everybody.
+	// Identity names the credentials of requests for a principal. Requests of the same
+	// identity share a session, which is never used for another. "" = the same
+	// credentials for everybody.
 	Identity(who Principal) string
-	// Headers are those of a request for the principal. refused are the headers
-	// that the backend has just answered with 401, nil = none: they are not
-	// given again unless there is reason to believe in them.
+	// Headers are those of a request for the principal. refused are the headers that the
+	// backend has just answered with 401, nil = none: they are not given again unless they
+	// may work now.
 	//
-	// The error is a *CredentialsError unless ctx has ended. It holds no secret.
+	// The error is a *CredentialsError unless ctx has ended. It contains no secret.
 	Headers(ctx context.Context, who Principal, refused Headers) (Headers, error)
 }
 
 // Headers are HTTP headers by name. They hold secrets.
 type Headers map[string]Secret
 
-// secrets are what a backend was given that nobody else may see: the headers of a
-// request, and what the configuration puts into the environment of its process.
+// secrets are the values given to a backend in confidence: the headers of a request, and
+// the configured variables of its process.
 func (c *Config) secrets(h Headers) secrets {
 	var all secrets
 	for _, given := range []Headers{c.Headers, h} {
@@ -73,8 +73,7 @@ func (c *Config) secrets(h Headers) secrets {
 	return all
 }
 
-// Secrets are taken out of what a backend has said: it goes to callers, logs and
-// histories.
+// secrets are removed from a backend's texts, which go to callers, logs and histories.
 type secrets []string
 
 func (s secrets) hide(err error) error {
@@ -99,7 +98,7 @@ func (s secrets) hide(err error) error {
 	return err
 }
 
-// hideIn does so for a result that is an error.
+// hideIn removes secrets from a result that is an error.
 func (s secrets) hideIn(r *Result) (*Result, error) {
 	raw := string(r.Raw)
 	for _, secret := range s {
@@ -112,8 +111,8 @@ func (s secrets) hideIn(r *Result) (*Result, error) {
 	return parseResult(json.RawMessage(raw))
 }
 
-// minSecret is how long a value must be that is looked for, in bytes: shorter
-// ones are found everywhere.
+// minSecret is the least length of a value that is searched for, in bytes: shorter ones
+// occur everywhere.
 const minSecret = 6
 
 // minVariable is the same for variables: shorter values are modes and levels.
@@ -126,28 +125,27 @@ func (s secrets) without(text string) string {
 	return text
 }
 
-// A CredentialsError says that a backend cannot be called because a credential
-// is missing, has expired, is refused or cannot be had at the moment, and what
-// to do.
+// A CredentialsError says that a backend cannot be called because a credential is missing,
+// expired, refused or temporarily unavailable, and what to do.
 type CredentialsError struct {
 	// Reason says what is missing, without naming the backend.
 	Reason string
-	// Caller says that it is for the caller to bring a new credential, by any
-	// authenticated request; otherwise it is for who runs perdure.
+	// Caller: the caller must bring a new credential, by any authenticated request;
+	// otherwise the operator must.
 	Caller bool
 }
 
 func (e *CredentialsError) Error() string { return e.Reason }
 
-// maxRenewals is how often credentials are renewed for one request: once, and
-// once more so that Credentials hear that the renewed ones were refused, too.
+// maxRenewals is how often credentials are renewed for one request: once, and once more to
+// report that the renewed ones were refused, too.
 const maxRenewals = 2
 
-// errStillRefused is why a call fails whose credentials were refused and cannot
-// be renewed.
+// errStillRefused is the error of a call whose credentials were refused and cannot be
+// renewed.
 var errStillRefused = &CredentialsError{Reason: "the backend refuses the credential (HTTP status 401)"}
 
-// orNone tells headers that are none from none that were sent.
+// orNone makes empty headers distinct from nil, which means none were sent.
 func orNone(h Headers) Headers {
 	if h == nil {
 		return Headers{}
@@ -155,9 +153,8 @@ func orNone(h Headers) Headers {
 	return h
 }
 
-// A bearer is an http.RoundTripper that puts the headers of a session onto each
-// of its requests, and notes whether the backend has refused one. It sends them to
-// the configured server, whatever that names as another one.
+// A bearer is an http.RoundTripper that adds the headers of a session to each of its
+// requests, and records a refusal. It sends them only to the configured server.
 type bearer struct {
 	*meter
 	to *url.URL

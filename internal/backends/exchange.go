@@ -24,9 +24,9 @@ var ErrTooLarge = errors.New("the answer is over the limit maxResultBytes")
 
 func tooLarge(limit int64) error { return fmt.Errorf("%w of %d bytes", ErrTooLarge, limit) }
 
-// An exchange is what is known of one request on its way to a backend and
-// back. It travels in the request's context through mcp-go's client, which
-// itself tells neither whether a request left nor what exactly came back.
+// An exchange records one request to a backend and its answer. It travels in the request's
+// context through mcp-go's client, which itself reports neither whether a request was sent
+// nor the exact answer.
 type exchange struct {
 	caller   context.Context   // of the call, without what mcp-go derives from it
 	expected bool              // somebody waits for the answer
@@ -52,8 +52,8 @@ func newExchange(ctx context.Context) (context.Context, *exchange) {
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
-// exchangeOf returns the exchange of ctx; one that nobody looks at if there
-// is none, as in the handshake.
+// exchangeOf returns the exchange of ctx; an unused one if there is none, as in the
+// handshake.
 func exchangeOf(ctx context.Context) *exchange {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x
@@ -67,7 +67,7 @@ func (x *exchange) set(f func()) {
 	f()
 }
 
-// outcome says what is known of a request that gave no result.
+// outcome is that of a request without a result.
 func (x *exchange) outcome() Outcome {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -89,8 +89,8 @@ func (x *exchange) outcome() Outcome {
 	return Unknown
 }
 
-// away reports whether the answer of HTTP says that the backend takes no calls now,
-// and for how long it asks not to be called.
+// away reports whether, by its HTTP status, the backend takes no calls now, and the pause
+// that it asks for.
 func (x *exchange) away() (bool, time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -101,7 +101,7 @@ func (x *exchange) away() (bool, time.Duration) {
 	return false, 0
 }
 
-// maxRetryAfter is the longest pause that is believed; no call waits for as long.
+// maxRetryAfter bounds the pause; no call waits for as long.
 const maxRetryAfter = 365 * 24 * time.Hour
 
 // retryAfter is the pause that a response of 429 or 503 asks for; 0 = none.
@@ -128,7 +128,7 @@ func (x *exchange) unauthorized() bool {
 	return x.status == http.StatusUnauthorized
 }
 
-// cause is the error to show for a request that mcp-go says failed with err.
+// cause is the error to show for a request that failed in mcp-go with err.
 func (x *exchange) cause(err error) error {
 	err = shortened(plain(err))
 	x.mu.Lock()
@@ -148,7 +148,7 @@ func (x *exchange) cause(err error) error {
 	return err
 }
 
-// shortened cuts the text of an error, which may hold all that a server sent.
+// shortened cuts the text of an error, which may contain all that a server sent.
 func shortened(err error) error {
 	if err == nil || len(err.Error()) <= maxErrorText {
 		return err
@@ -164,8 +164,8 @@ type shortError struct {
 func (e *shortError) Error() string { return e.text }
 func (e *shortError) Unwrap() error { return e.err }
 
-// plain takes what mcp-go and net/http have wrapped around an error off it:
-// the backend and the call are named already.
+// plain removes the wrapping of mcp-go and net/http from an error: the backend and the call
+// are named already.
 func plain(err error) error {
 	var onWire *url.Error
 	if errors.As(err, &onWire) {
@@ -178,8 +178,7 @@ func plain(err error) error {
 	return err
 }
 
-// A meter records in the exchange of each request how far it got, and bounds what
-// comes back.
+// A meter records in the exchange of each request how far it got, and bounds the answer.
 //
 // net/http repeats a POST by itself only if nothing of it was written, or if
 // it carries an Idempotency-Key header, which Config does not admit
@@ -191,8 +190,7 @@ type meter struct {
 }
 
 // idleConnTimeout is shorter than the 5 s after which Node closes idle
-// connections: a request that meets the closing is lost without anyone
-// knowing whether it was read.
+// connections: a request during the closing is lost with an unknown outcome.
 const idleConnTimeout = 4 * time.Second
 
 func newMeter(limit int64, certificates []byte) *meter {
@@ -267,7 +265,7 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 			x.set(func() {
 				conn, ok := counted(info.Conn)
 				if !ok {
-					x.reached = true // cannot be told: the careful answer
+					x.reached = true // unknown: the cautious answer
 					return
 				}
 				x.conn, x.before = conn, conn.writes.Load()
@@ -295,9 +293,9 @@ type countedConn struct {
 	sealed bool
 }
 
-// Write refuses to begin a request on a connection that the server has closed
-// meanwhile; net/http takes a new one then, as nothing was written. What were
-// written could not be told from a request that was executed.
+// Write refuses to begin a request on a connection that the server has closed meanwhile;
+// net/http then takes a new one, as nothing was written. After a write, the request could
+// not be distinguished from an executed one.
 func (c *countedConn) Write(p []byte) (int, error) {
 	if c.reused.Swap(false) && closedByPeer(c.Conn) {
 		return 0, net.ErrClosed
@@ -317,9 +315,8 @@ func (c *countedConn) begin() bool {
 	return !c.sealed
 }
 
-// seal lets no write begin any more and returns how many there were. It is
-// called when a request has failed; net/http writes from another goroutine
-// and may not have got to it yet.
+// seal refuses further writes and returns how many there were. It is called when a request
+// has failed; net/http writes from another goroutine and may not have begun yet.
 func (c *countedConn) seal() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -329,9 +326,8 @@ func (c *countedConn) seal() int64 {
 
 var errOtherRequest = errors.New("the answer has the id of another request")
 
-// capture records the answer of a request and hands mcp-go's client one that
-// it can decode without loss of time: its own decoding makes float64 of
-// numbers and refuses content that it does not know.
+// capture records the answer of a request and gives mcp-go's client a minimal one: its
+// decoding makes float64 of numbers and refuses unknown content.
 func (x *exchange) capture(req transport.JSONRPCRequest, answer *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
 	if answer == nil {
 		return nil, err

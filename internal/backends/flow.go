@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// What a server may send besides answers, such as notifications, requests of its
-// own and what is no message at all, in bytes: at once, for each second, and in
-// one message. Messages cost more than their bytes, so that many small ones count.
+// Limits of what a server may send besides answers, such as notifications, its own requests
+// and invalid messages, in bytes: at once, per second, and in one message. Messages cost
+// more than their bytes, so that many small ones count.
 const (
 	chatterAtOnce = 16 << 20
 	chatterRate   = 1 << 20
@@ -25,8 +25,8 @@ const (
 	costOfStream  = 16 << 10 // that is opened
 )
 
-// ErrFlood is in the chain of errors of sessions whose server sends too much that
-// nobody has asked for.
+// ErrFlood is in the chain of errors of sessions whose server sends too much unrequested
+// data.
 var ErrFlood = errors.New("the server floods the connection")
 
 // A flow is what a server may still send besides answers.
@@ -51,14 +51,14 @@ func (f *flow) take(n int) error {
 	return fmt.Errorf("%w with what is no answer: more than %d bytes at once and %d a second", ErrFlood, chatterAtOnce, chatterRate)
 }
 
-// give gives bytes back that turned out to be an answer.
+// give returns bytes that turned out to be an answer.
 func (f *flow) give(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left = math.Min(f.left+float64(n), chatterAtOnce)
 }
 
-// wait takes bytes, and is how long to wait before more are read.
+// wait takes bytes, and gives how long to wait before reading more.
 func (f *flow) wait(n int) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,14 +76,14 @@ func (f *flow) refill() {
 	f.at = now
 }
 
-// A messageHead is what tells messages apart.
+// A messageHead distinguishes kinds of messages.
 type messageHead struct {
 	ID     json.RawMessage `json:"id"`
 	Method *string         `json:"method"`
 	Error  json.RawMessage `json:"error"`
 }
 
-// headOf reads the head of a message; ok is false of what is none.
+// headOf reads the head of a message; ok is false for an invalid one.
 func headOf(message []byte) (head messageHead, ok bool) {
 	ok = json.Unmarshal(message, &head) == nil
 	return head, ok && (head.Method != nil || head.isAnswer())
@@ -94,8 +94,8 @@ func (h messageHead) isAnswer() bool {
 	return h.Method == nil && len(h.ID) > 0 && string(h.ID) != "null"
 }
 
-// utf8Text is a message as the UTF-8 that JSON must be: what is none would go on to
-// clients, which cannot read the list, or the line, that it is in.
+// utf8Text is a message as valid UTF-8, which JSON must be: otherwise clients could not
+// read the list, or the line, that contains it.
 func utf8Text(message []byte) []byte {
 	if utf8.Valid(message) {
 		return message
@@ -103,8 +103,8 @@ func utf8Text(message []byte) []byte {
 	return bytes.ToValidUTF8(message, []byte("\uFFFD"))
 }
 
-// admit checks a message of a server before it is decoded as a whole, which takes
-// a multiple of its size in memory for all but results.
+// admit checks a message of a server before it is decoded, which takes a multiple of its
+// size in memory for all but results.
 func (f *flow) admit(message []byte) (head messageHead, ok bool, err error) {
 	head, ok = headOf(message)
 	switch {

@@ -75,7 +75,7 @@ func (h *health) patience() time.Duration {
 	return max(acquireTimeout-time.Since(h.try), hungTimeout)
 }
 
-// noteError notes why the last try to connect has failed.
+// noteError records why the last try to connect has failed.
 func (h *health) noteError(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

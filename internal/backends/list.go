@@ -9,15 +9,14 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// A listing is what a server says of its tools.
+// A listing is a server's list of tools.
 type listing struct {
 	tools []listedTool
-	ttl   time.Duration // how long it holds; 0 = not said
+	ttl   time.Duration // how long it is valid; 0 = not stated
 }
 
-// knownNames are the names of all tools that a session has listed. mcp-go's client
-// keeps every tool of a session, so one whose names change without end is given
-// up.
+// knownNames are the names of all tools that a session has listed. mcp-go's client keeps
+// every tool of a session, so a session whose names keep changing is ended.
 type knownNames struct {
 	names map[string]bool
 	size  int // of the tools when they came, in bytes
@@ -39,7 +38,7 @@ func (k *knownNames) note(page []listedTool) error {
 	return nil
 }
 
-// list asks for all tools. It is not called twice at a time.
+// list lists all tools. It is not safe for concurrent use.
 func (s *session) list(ctx context.Context) (*listing, error) {
 	all := &listing{}
 	seen := map[mcp.Cursor]bool{}

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// A listPace spaces the listings of a server that tells of changes: they follow
-// each other ever more slowly while changes do.
+// A listPace spaces the listings of a server that reports changes: the pauses grow while
+// changes continue.
 type listPace struct {
 	pause time.Duration
 	last  time.Time

@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// A member is a name and a value of a JSON object, which stays where it is.
+// A member is a name and a value of a JSON object, without a copy.
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// known are the members of a result that perdure, or its clients, look at.
+// known are the members of a result that perdure or its clients read.
 var known = []string{"resultType", "isError", "content", "structuredContent", "inputRequests", "requestState", "_meta"}
 
-// unambiguous gives the members of a result, and the result with these alone: one of
-// each name, the last, and none whose name is that of a known one but for the case of
-// its letters. Programs disagree about which of them counts, so that perdure would
-// check another one than its client reads.
+// unambiguous gives the members of a result, and the result with only these: the last of
+// each name, and none whose name differs from a known one only in case. Programs disagree
+// about which of these counts, so perdure could check another one than its client reads.
 func unambiguous(raw json.RawMessage) (json.RawMessage, []member, error) {
 	all, err := members(raw)
 	if err != nil {
@@ -70,7 +69,7 @@ func members(raw json.RawMessage) (all []member, err error) {
 	return all, nil
 }
 
-// valueEnd is where the value ends with which a piece of JSON begins.
+// valueEnd is the end of the value at the beginning of a piece of JSON.
 func valueEnd(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {

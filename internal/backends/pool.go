@@ -38,19 +38,19 @@ type Pool struct {
 	runs   sync.WaitGroup
 }
 
-// A Status says how one backend is.
+// A Status is that of one backend.
 type Status struct {
 	Name            string
 	Up              bool
-	Tried           bool      // whether the first try to connect has ended, one way or the other
+	Tried           bool      // the first try to connect has ended
 	Error           string    // why it is down; "" when up
 	Tools           int       // how many it listed last
-	Since           time.Time // since when it is up, or down
+	Since           time.Time // when it went up or down
 	ProtocolVersion string    // negotiated last; "" if it never was up
 }
 
-// New checks the configuration and returns a pool that Start sets to work.
-// An error names the backend and what is wrong with it. A nil logger discards.
+// New checks the configuration and makes a pool for Start. An error names the backend and
+// the mistake. A nil logger discards.
 func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -75,9 +75,8 @@ func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) 
 	return p, nil
 }
 
-// Start connects all backends in the background and keeps them connected
-// until Close. One that is down is tried again until it answers. Of ctx only
-// the values are used, so that calls under way can end after it has.
+// Start connects all backends in the background and keeps them connected until Close. It
+// uses only the values of ctx, so that calls under way can end after it has.
 func (p *Pool) Start(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(p.ctx, cancel)
@@ -109,10 +108,9 @@ func (p *Pool) WaitReady(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// Call calls a backend's tool and returns its answer, isError or not. A call
-// without an answer is a *CallError that says whether it may have been
-// executed. Nothing but ctx and the backend's Timeout bounds the call. When
-// it ends early, the backend is told that the call is cancelled.
+// Call calls a backend's tool and returns its answer, isError or not. A call without an
+// answer is a *CallError with its outcome. Only ctx and the backend's Timeout bound the
+// call. If it ends early, the backend gets a cancellation.
 func (p *Pool) Call(ctx context.Context, c Call) (*Result, error) {
 	refuse := func(err error) (*Result, error) {
 		return nil, &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: Refused, Err: err}
@@ -164,8 +162,8 @@ func (p *Pool) Tools() []Tool { return slices.Clone(p.catalogue.Load().tools) }
 // Hidden tools are found, too.
 func (p *Pool) Find(name string) (Tool, bool) { return p.catalogue.Load().find(name) }
 
-// Unseen says which backend may offer a tool of this name that Find does not find:
-// one that has not answered since the pool was started. ok = there is one.
+// Unseen gives a backend that may offer a tool of this name which Find does not find: one
+// that has not answered since the start. ok is false if there is none.
 func (p *Pool) Unseen(name string) (backend string, ok bool) {
 	c := p.catalogue.Load()
 	if _, known := c.find(name); known {
@@ -178,9 +176,9 @@ func (p *Pool) Unseen(name string) (backend string, ok bool) {
 	return c.unseen[i], true
 }
 
-// Await has a backend that has not answered since the pool was started tried with
-// the credentials that there are now, and reports whether its tools are known. It
-// waits for at most 15 s, as calls do for a backend that is down, or until ctx ends.
+// Await tries a backend that has not answered since the start with the current credentials,
+// and reports whether its tools are known. It waits at most 15 s, like calls of a backend
+// that is down, or until ctx ends.
 func (p *Pool) Await(ctx context.Context, backend string) bool {
 	b := p.byName[backend]
 	return b != nil && b.awaitTools(ctx)
@@ -196,22 +194,22 @@ func (p *Pool) unseen() (names []string) {
 	return names
 }
 
-// OnChange has f called after every change of the catalogue: of the tools, or of
-// what Unseen says. f may call the pool; it should not block.
+// OnChange calls f after every change of the catalogue or of Unseen. f may call the pool; it
+// should not block.
 func (p *Pool) OnChange(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.onChange = append(p.onChange, f)
 }
 
-// Wake has a backend that is down tried now, because something has changed.
+// Wake tries a backend that is down now, because something has changed.
 func (p *Pool) Wake(backend string) {
 	if b := p.byName[backend]; b != nil {
 		b.wake()
 	}
 }
 
-// Status says how the backends are, in the order of the configuration.
+// Status gives the status of the backends, in the order of the configuration.
 func (p *Pool) Status() []Status {
 	all := make([]Status, len(p.backends))
 	for i, b := range p.backends {
@@ -224,7 +222,7 @@ func (p *Pool) Status() []Status {
 func (p *Pool) publish() {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
-	unseen := p.unseen() // before the tools are read: what is left out is not denied
+	unseen := p.unseen() // before the tools are read, so that no backend is in neither
 	var listed []Tool
 	var names []string
 	for _, b := range p.backends {

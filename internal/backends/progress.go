@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A progressRouter hands progress to the call that it belongs to: mcp-go's
-// client has the same handlers for all.
+// A progressRouter gives progress to its call: mcp-go's client has the same handlers for all
+// calls.
 type progressRouter struct {
 	mu    sync.Mutex
 	last  int64
@@ -23,8 +23,7 @@ type progressSink struct {
 	rate *rate.Limiter
 }
 
-// How much progress of one call is told: so many at once, and so many a second.
-// What comes between is left out.
+// Limits of the progress of one call, at once and per second. More is dropped.
 const (
 	progressAtOnce = 100
 	progressRate   = 20
@@ -44,7 +43,7 @@ func (r *progressRouter) add(tell func(Progress)) (token string) {
 	return token
 }
 
-// remove ends the progress of a call; nobody is told any more after.
+// remove ends the progress of a call.
 func (r *progressRouter) remove(token string) {
 	r.mu.Lock()
 	sink := r.sinks[token]
@@ -71,8 +70,8 @@ func (r *progressRouter) route(params map[string]any) {
 	sink.hear(p)
 }
 
-// hear leaves out what is not ahead of what was told before: a session has
-// several streams, and notifications on them overtake each other.
+// hear drops progress that is not ahead of the last: a session has several streams, whose
+// notifications overtake each other.
 func (s *progressSink) hear(p Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,12 +21,11 @@ import (
 // POST that carries one.
 const MetaIdempotencyKey = "perdure/idempotency-key"
 
-// controlTimeout bounds messages that nobody waits for, such as the
-// cancelling of a request.
+// controlTimeout bounds messages without an answer, such as the cancellation of a request.
 const controlTimeout = 5 * time.Second
 
-// discoverTimeout is how long a server that ignores server/discover is waited
-// for; longer than mcp-go's own, as interpreters take their time to start.
+// discoverTimeout is how long a server that ignores server/discover is waited for; longer
+// than mcp-go's own, since interpreters start slowly.
 const discoverTimeout = 10 * time.Second
 
 // A session is one connection to a backend, initialised, for any number of
@@ -46,13 +45,13 @@ type session struct {
 
 	progress progressRouter
 	known    knownNames
-	flow     *flow                 // of what the server sends without being asked
+	flow     *flow                 // of unrequested messages
 	failure  atomic.Pointer[error] // why it was given up; nil = it was not
 
 	headers atomic.Pointer[Headers] // of requests that belong to no call
 	cfg     *Config                 // of the backend
 	refused atomic.Pointer[Headers] // answered with 401 last; nil = none yet
-	visitor bool                    // of one identity: what tells of changes is left to the shared session
+	visitor bool                    // of one identity; the shared session follows changes
 	older   bool                    // only revisions before 2026-07-28 are spoken
 
 	mu         sync.Mutex
@@ -63,7 +62,7 @@ type session struct {
 	retired bool // close when uses is 0; guarded by the backend's mu
 }
 
-// hide takes out of an error what the backend was sent.
+// hide removes the session's secrets from an error.
 func (s *session) hide(err error) error { return s.cfg.secrets(*s.headers.Load()).hide(err) }
 
 func (s *session) handshake(ctx context.Context) error {
@@ -76,7 +75,7 @@ func (s *session) handshake(ctx context.Context) error {
 	req.Params.ClientInfo = mcp.Implementation{Name: "perdure", Version: "1"}
 	result, err := s.client.Initialize(ctx, req)
 	if mcp.IsUnsupportedProtocolVersion(err) && !s.older {
-		// It answered server/discover too late, and is of 2026-07-28 since.
+		// It answered server/discover too late: it is of 2026-07-28.
 		result, err = s.client.Initialize(ctx, req)
 	}
 	if err != nil {
@@ -86,9 +85,8 @@ func (s *session) handshake(ctx context.Context) error {
 	return nil
 }
 
-// cancelRequest tells a server that nobody waits for the answer to a request
-// any more. mcp-go's client does so over stdio only; on 2026-07-28 over HTTP
-// the closed request is the message.
+// cancelRequest sends a server the cancellation of a request. mcp-go's client does so over
+// stdio only; in 2026-07-28 over HTTP closing the request is the cancellation.
 func (s *session) cancelRequest(x *exchange, id mcp.RequestId, reason error) {
 	if x.outcome() == NotSent {
 		return
@@ -99,12 +97,11 @@ func (s *session) cancelRequest(x *exchange, id mcp.RequestId, reason error) {
 	s.spawn(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, controlTimeout)
 		defer cancel()
-		_ = s.wire.SendNotification(ctx, n) // the call has ended; nobody can be told
+		_ = s.wire.SendNotification(ctx, n) // the call has ended: an error has no receiver
 	})
 }
 
-// fail gives the session up where the server floods it. Other errors end a stream
-// only.
+// fail ends the session if the server floods it. Other errors only end a stream.
 func (s *session) fail(err error) {
 	if errors.Is(err, ErrFlood) {
 		s.failure.CompareAndSwap(nil, &err)
@@ -144,8 +141,8 @@ func (s *session) spawn(f func()) {
 	}
 }
 
-// notified takes a notification of the server. It runs where answers are
-// read, so that progress comes before the result that it led to.
+// notified takes a notification of the server, in the goroutine that reads answers, so that
+// progress comes before its result.
 func (s *session) notified(n mcp.JSONRPCNotification) {
 	switch n.Method {
 	case string(mcp.MethodNotificationToolsListChanged):
@@ -230,8 +227,8 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 	return result, x, err
 }
 
-// result is the raw result of the exchange, or why there is none. err is what
-// mcp-go's client says; it may fail to decode what arrived well.
+// result is the raw result of the exchange, or its error. err is that of mcp-go's client,
+// which may fail to decode a valid result.
 func (x *exchange) result(err error) (json.RawMessage, error) {
 	x.mu.Lock()
 	arrived := x.answer != nil && x.answer.Error == nil && len(x.answer.Result) > 0 && x.status < 300
@@ -245,8 +242,8 @@ func (x *exchange) result(err error) (json.RawMessage, error) {
 	return nil, x.cause(err)
 }
 
-// sessionGone reports whether a call failed because the session is over on
-// the other side; it has not been executed then.
+// sessionGone reports whether a call failed because the server has ended the session; then
+// it was not executed.
 func (s *session) sessionGone(x *exchange, err error) bool {
 	if _, ok := s.wire.(*child); ok || s.isLost() {
 		return x.outcome() == NotSent
@@ -257,9 +254,9 @@ func (s *session) sessionGone(x *exchange, err error) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch x.status {
-	case http.StatusNotFound: // what the specification says
+	case http.StatusNotFound: // by the specification
 		return true
-	case http.StatusBadRequest: // what some servers say
+	case http.StatusBadRequest: // of some servers
 		return strings.Contains(strings.ToLower(err.Error()), "session")
 	}
 	return errors.Is(err, transport.ErrSessionTerminated)

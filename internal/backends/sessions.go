@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// Sessions are those with one server: one that all share, and one for each identity
-// that calls by itself.
+// sessions are those with one server: a shared one, and one for each identity with
+// credentials of its own.
 type sessions struct {
 	dialer *dialer
 	ctx    context.Context // ends with stop
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
-	shared   *session            // nil = there is none at the moment
+	shared   *session            // nil = none at present
 	live     map[*session]bool   // not closed yet: the shared one, those of visitors and those that end
 	visitors map[string]*visitor // by identity
 	tried    chan struct{}       // closed at the end of the try under way, or next
@@ -28,7 +28,7 @@ func newSessions(d *dialer) *sessions {
 	return &sessions{dialer: d, ctx: ctx, cancel: cancel, live: map[*session]bool{}, visitors: map[string]*visitor{}, tried: make(chan struct{})}
 }
 
-// endTry gives those who wait for a try to connect what it has led to; nil = nothing.
+// endTry ends a try to connect with its session; nil = it failed.
 func (k *sessions) endTry(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -102,7 +102,7 @@ func (k *sessions) stop() {
 	k.mu.Lock()
 	k.stopped, k.shared = true, nil
 	live := slices.Collect(maps.Keys(k.live))
-	close(k.tried) // nobody tries any more
+	close(k.tried) // there are no more tries
 	k.mu.Unlock()
 	for _, s := range live {
 		k.burials.Go(s.close)

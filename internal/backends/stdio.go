@@ -15,17 +15,16 @@ import (
 // A child is an MCP server that runs as a child process: a transport for
 // mcp-go's client over its stdin and stdout.
 //
-// mcp-go's own stdio transport does not tell when the child ended or whether
-// a request was written, waits for a child that does not read without regard
-// to the context, reads lines of any length into memory and signals the child
-// but not what the child started.
+// mcp-go's own stdio transport does not report the end of the child or whether a request
+// was written, waits for a child that does not read even if the context ends, reads lines
+// of any length into memory, and signals the child but not its children.
 type child struct {
 	process *process
 	flow    *flow // of what it writes without being asked
 	limit   int64 // bytes of a line
 	awaited *awaited
 
-	writing chan struct{} // holds a token while nobody writes
+	writing chan struct{} // holds a token while no write is under way
 	done    chan struct{} // closed when no answer can come any more
 
 	mu       sync.Mutex
@@ -56,7 +55,7 @@ func (c *child) Start(context.Context) error {
 	return nil
 }
 
-// ended notes why the process has ended.
+// ended records why the process has ended.
 func (c *child) ended(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +90,8 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	}
 }
 
-// write writes one message as a line and reports whether any of it may have
-// got to the child. It waits for a child that does not read until ctx ends.
+// write writes one message as a line and reports whether any of it may have reached the
+// child. It waits for a child that does not read until ctx ends.
 func (c *child) write(ctx context.Context, message any) (reached bool, err error) {
 	line, err := json.Marshal(message)
 	if err != nil {
@@ -171,8 +170,8 @@ func (c *child) SetRequestHandler(f transport.RequestHandler) {
 // GetSessionId returns "": a child is its own session.
 func (c *child) GetSessionId() string { return "" }
 
-// Close ends the child: its stdin is closed, then it is asked by SIGTERM and
-// then killed, with all that it started.
+// Close ends the child and its children: it closes its stdin, then sends SIGTERM, then
+// SIGKILL.
 func (c *child) Close() error {
 	c.mu.Lock()
 	closing := c.closing

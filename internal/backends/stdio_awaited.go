@@ -6,18 +6,18 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 )
 
-// Awaited are the requests whose answers are waited for, or were.
+// awaited has the requests whose answers are or were waited for.
 type awaited struct {
 	mu      sync.Mutex
 	pending map[string]chan *transport.JSONRPCResponse
-	left    map[string]bool // requests whose answers nobody waits for any more
+	left    map[string]bool // requests whose answers are no longer waited for
 }
 
 func newAwaited() *awaited {
 	return &awaited{pending: map[string]chan *transport.JSONRPCResponse{}, left: map[string]bool{}}
 }
 
-// add is where the answer to a request comes.
+// add gives the channel for the answer to a request.
 func (a *awaited) add(id string) chan *transport.JSONRPCResponse {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -26,8 +26,8 @@ func (a *awaited) add(id string) chan *transport.JSONRPCResponse {
 	return ch
 }
 
-// take is where the answer to a request is waited for; nil = nobody waits. Asked
-// says whether there was such a request.
+// take gives the channel for the answer to a request; nil = not waited for. asked reports
+// whether there was such a request.
 func (a *awaited) take(id string) (ch chan *transport.JSONRPCResponse, asked bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,10 +38,10 @@ func (a *awaited) take(id string) (ch chan *transport.JSONRPCResponse, asked boo
 	return ch, asked
 }
 
-// maxLeft is of how many requests it is remembered that they were made.
+// maxLeft bounds left.
 const maxLeft = 10_000
 
-// leave waits for the answer to a request no more.
+// leave stops waiting for the answer to a request.
 func (a *awaited) leave(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -35,7 +35,8 @@ type process struct {
 	exited chan struct{} // closed when the process has ended
 }
 
-// start starts the program. Ended is told why it has ended, before exited is closed.
+// start starts the program. It calls ended with the cause of the end before it closes
+// exited.
 func (p *process) start(ended func(error)) error {
 	account, err := findAccount(p.cfg.User, p.cfg.Group)
 	if err != nil {
@@ -97,8 +98,7 @@ func (p *process) isStarted() bool { return p.cmd != nil && p.cmd.Process != nil
 // kill ends the process and all that it has started.
 func (p *process) kill() { signalGroup(p.cmd, os.Kill) }
 
-// end closes the stdin of the process, then asks it to end by SIGTERM, and then
-// kills it.
+// end closes the stdin of the process, then sends SIGTERM, then kills it.
 func (p *process) end() {
 	_ = p.stdin.Close()
 	if !p.exitedWithin(stdinGrace) {
@@ -120,8 +120,8 @@ func exitError(err error, stderr string) error {
 	return err
 }
 
-// childEnv is a small environment: a child sees what every program needs and
-// what its configuration gives it, not our secrets.
+// childEnv is a small environment: the variables that every program needs and those of the
+// configuration, without our secrets.
 func childEnv(a *account, extra map[string]string) []string {
 	env := a.env()
 	for name, value := range extra {
@@ -130,7 +130,7 @@ func childEnv(a *account, extra map[string]string) []string {
 	return env
 }
 
-// pace lets a child wait that writes to stderr without end.
+// pace slows down a child that keeps writing to stderr.
 func (p *process) pace(n int) {
 	select {
 	case <-time.After(p.noise.wait(n)):
@@ -180,8 +180,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// A stderrTail keeps the last line that says something, which often is why a
-// process ended.
+// A stderrTail keeps the last line that is not empty, often the cause of the process's end.
 type stderrTail struct {
 	mu   sync.Mutex
 	line string

@@ -14,7 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// read hands on what the child writes until it ends.
+// read receives the child's messages until it ends.
 func (c *child) read() {
 	r := bufio.NewReaderSize(c.process.stdout, 64<<10)
 	var err error
@@ -42,8 +42,8 @@ func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
 	}
 }
 
-// finish ends the session after reading ended with err. A child that writes too
-// much is killed: it would wait for the rest to be read.
+// finish ends the session after reading ended with err. A child that writes too much is
+// killed: it would block on the rest.
 func (c *child) finish(err error) {
 	tooMuch := errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFlood)
 	if tooMuch {

@@ -10,16 +10,16 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// An olderError is why a session in 2026-07-28 ends with a server that lists no
-// revision from then on which is known here.
+// An olderError ends a session in 2026-07-28 with a server that lists no known revision
+// from then on.
 type olderError struct{ listed []string }
 
 func (e *olderError) Error() string {
 	return fmt.Sprintf("server/discover lists the protocol revisions %q, without 2026-07-28", e.listed)
 }
 
-// speaksOlder reports whether an error says that the server does not speak the
-// revision of the request, and so did not execute it.
+// speaksOlder reports whether an error is that the server does not speak the revision of
+// the request, and so did not execute it.
 func speaksOlder(err error) bool {
 	var refused *RPCError
 	var older *olderError

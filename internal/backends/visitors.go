@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// Sessions of identities that made no call for visitorIdle are closed, and
-	// beyond maxVisitors those that were idle longest.
+	// Sessions of identities without a call for visitorIdle are closed; beyond maxVisitors
+	// those that were idle longest.
 	visitorIdle = 5 * time.Minute
 	maxVisitors = 500
 )
@@ -49,12 +49,12 @@ func (k *sessions) visit(ctx context.Context, identity string, who Principal) (*
 			k.mu.Unlock()
 			return v.session, nil
 		}
-		k.mu.Unlock() // it was lost, or closed, meanwhile
+		k.mu.Unlock() // lost or closed meanwhile
 	}
 }
 
-// visitorOf is the visitor of an identity; a new one if the session of the one
-// before is of no use.
+// visitorOf is the visitor of an identity; a new one if the session of the last one is
+// unusable.
 func (k *sessions) visitorOf(identity string, who Principal) (*visitor, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,8 +76,8 @@ func (k *sessions) visitorOf(identity string, who Principal) (*visitor, error) {
 func (k *sessions) receive(v *visitor, who Principal) {
 	ctx, cancel := context.WithTimeout(k.ctx, connectTimeout)
 	defer cancel()
-	// The tools are known; but mcp-go's client puts parameters into headers where
-	// a tool asks for it, and so has to have seen them.
+	// The tools are known; but mcp-go's client must have listed them, since it puts
+	// parameters into headers if a tool asks for that.
 	s, _, err := k.dialer.begin(ctx, who, true)
 	k.mu.Lock()
 	defer k.mu.Unlock()

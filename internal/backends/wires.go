@@ -9,13 +9,13 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// An httpWire is mcp-go's streamable HTTP transport with the exchange of each
-// request recorded and cancelled requests told to session-based servers.
+// An httpWire is mcp-go's streamable HTTP transport that records the exchange of each
+// request and sends cancellations to session-based servers.
 type httpWire struct {
 	*transport.StreamableHTTP
 	s *session
 
-	older atomic.Pointer[olderError] // what the server has said; nil = it has not
+	older atomic.Pointer[olderError] // of the server; nil = none
 }
 
 // RequiresLegacyProtocol lets the client negotiate: the listening stream is
@@ -39,8 +39,8 @@ func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest
 	return x.capture(req, answer, err)
 }
 
-// An sseWire does the same for the older transport, and ends the requests
-// whose answers cannot come any more because the stream is gone.
+// An sseWire does the same for the older transport, and ends the requests whose answers
+// cannot come any more because the stream has ended.
 type sseWire struct {
 	*transport.SSE
 	s *session
@@ -48,8 +48,7 @@ type sseWire struct {
 
 func (w *sseWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	x := exchangeOf(ctx)
-	// Without its deadline, ahead of which mcp-go would end the request with
-	// an error of its own.
+	// Without its deadline, before which mcp-go would end the request with its own error.
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
