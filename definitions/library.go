@@ -13,6 +13,15 @@ import (
 //go:embed library/summarise_changes.yaml
 var library embed.FS
 
+//go:embed library/*_test.yaml
+var libraryTests embed.FS
+
+// LibraryTest is the file with the tests of a definition of Library; "" = there is none.
+func LibraryTest(name string) string {
+	text, _ := libraryTests.ReadFile("library/" + name + "_test.yaml") // a name that is not known has none
+	return string(text)
+}
+
 // Library has the definitions that ship with perdure, a file each at the root:
 // composite tools over the backend repo, which perdure dev serves without a
 // configuration.

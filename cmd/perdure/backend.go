@@ -7,7 +7,8 @@ import (
 )
 
 type backendCommand struct {
-	Repo repoCommand `cmd:"" help:"Serve a git repository over MCP on standard input and output: tools that read it, and one that writes a review file."`
+	Add  backendAddCommand `cmd:"" help:"Add an MCP server to the configuration, with an effect class for each tool."`
+	Repo repoCommand       `cmd:"" help:"Serve a git repository over MCP on standard input and output: tools that read it, and one that writes a review file."`
 }
 
 type repoCommand struct {

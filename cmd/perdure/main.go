@@ -28,6 +28,7 @@ import (
 type commandLine struct {
 	devCommands
 
+	Init        initCommand        `cmd:"" help:"Write a first configuration, composite tool and test from the MCP servers that you have."`
 	Serve       serveCommand       `cmd:"" help:"Serve clients and execute runs, with an external Temporal."`
 	Gateway     gatewayCommand     `cmd:"" help:"Serve clients only; workers execute the runs."`
 	Worker      workerCommand      `cmd:"" help:"Execute runs only; gateways serve the clients."`
@@ -48,7 +49,7 @@ type commandLine struct {
 	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of workers while runs are under way."`
 	Ready       readyCommand       `cmd:"" help:"Check whether a process is ready, for health checks and scripts."`
 	Doctor      doctorCommand      `cmd:"" help:"Check every part of an installation, and show how to fix what fails."`
-	Backend     backendCommand     `cmd:"" help:"Run a built-in MCP server."`
+	Backend     backendCommand     `cmd:"" help:"Add an MCP server to the configuration, or run a built-in one."`
 	Completion  completionCommand  `cmd:"" help:"Print a script that completes commands in a shell."`
 	Complete    completeCommand    `cmd:"" hidden:""`
 	Man         manCommand         `cmd:"" help:"Write manual pages."`

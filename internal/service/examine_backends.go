@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/credentials"
 )
 
@@ -43,13 +44,7 @@ func (x *examination) backends(ctx context.Context) {
 	defer pool.Close()
 	began := time.Now()
 	pool.Start(ctx)
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tried := func() bool {
-		return !slices.ContainsFunc(pool.Status(), func(s backends.Status) bool { return !s.Tried })
-	}
-	for waiting.Err() == nil && !tried() && !pool.WaitReady(waiting, 20*time.Millisecond) {
-	}
+	awaitTried(ctx, pool, patience)
 	for _, s := range pool.Status() {
 		switch {
 		case s.Up:
@@ -64,6 +59,30 @@ func (x *examination) backends(ctx context.Context) {
 	if len(byCaller) == 0 {
 		x.tools(pool)
 	}
+}
+
+// awaitTried waits until each backend is up or known to be down, at most for a limit.
+func awaitTried(ctx context.Context, pool *backends.Pool, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tried := func() bool {
+		return !slices.ContainsFunc(pool.Status(), func(s backends.Status) bool { return !s.Tried })
+	}
+	for ctx.Err() == nil && !tried() && !pool.WaitReady(ctx, 20*time.Millisecond) {
+	}
+}
+
+// ListTools starts the backends of a configuration, lists their tools and ends them.
+// What does not answer within limit is reported by its status, without tools.
+func ListTools(ctx context.Context, found *config.Loaded, limit time.Duration) ([]backends.Tool, []backends.Status, error) {
+	pool, _, err := NewPool(Options{Loaded: found, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer pool.Close()
+	pool.Start(ctx)
+	awaitTried(ctx, pool, limit)
+	return pool.Tools(), pool.Status(), ctx.Err()
 }
 
 // isProgram reports whether a backend is a program that this process starts.

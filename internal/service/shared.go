@@ -68,17 +68,7 @@ const firstTry = 10 * time.Second
 
 // awaitBackends waits until each backend is up or known to be down.
 func (s *shared) awaitBackends(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, firstTry)
-	defer cancel()
-	for ctx.Err() == nil && !s.pool.WaitReady(ctx, 20*time.Millisecond) {
-		untried := false
-		for _, b := range s.pool.Status() {
-			untried = untried || !b.Tried
-		}
-		if !untried {
-			return
-		}
-	}
+	awaitTried(ctx, s.pool, firstTry)
 }
 
 // startRegistry loads the definitions of files and the publications, and follows these

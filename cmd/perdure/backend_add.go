@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/scaffold"
+)
+
+type backendAddCommand struct {
+	takeOverFlags `embed:""`
+
+	Name    string            `arg:"" help:"Name of the backend, with which its tools begin."`
+	Target  []string          `arg:"" help:"URL of the server, or -- and the command that starts it." name:"target"`
+	Config  string            `help:"Configuration file to extend. It is created if it does not exist." default:"perdure.yaml" placeholder:"FILE"`
+	Env     map[string]string `help:"Environment variable for the program, NAME=VALUE. A value that may be secret becomes a variable of perdure's environment. Repeatable." placeholder:"NAME=VALUE"`
+	PassEnv []string          `help:"Variable of perdure's environment that the program gets. Repeatable." placeholder:"NAME" sep:"none"`
+	Header  map[string]string `help:"Header for each request, such as 'Authorization=Bearer ${env:TOKEN}'. Repeatable." placeholder:"NAME=VALUE" mapsep:"none"`
+	Away    bool              `help:"Add the server even if it does not answer, without effect classes."`
+	Dir     string            `help:"Directory in which the program runs." placeholder:"DIR"`
+}
+
+func (backendAddCommand) Help() string {
+	return `Starts the server, lists its tools, proposes an effect class for each, and adds the
+backend to the configuration, whose comments and order stay. Examples:
+
+    perdure backend add files -- npx -y @modelcontextprotocol/server-filesystem /srv/docs
+    perdure backend add shop https://shop.example.com/mcp --header 'Authorization=Bearer ${env:SHOP_TOKEN}'
+    perdure backend add github --pass-env GITHUB_TOKEN -- docker run -i --rm -e GITHUB_TOKEN ghcr.io/github/github-mcp-server`
+}
+
+func (b backendAddCommand) Run(ctx context.Context, c *console) error {
+	text, err := os.ReadFile(b.Config)
+	creates := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !creates {
+		return err
+	}
+	set := scaffold.Of(b.server())
+	t := newTakeOver(b.takeOverFlags, c, set)
+	name, err := workingName()
+	if err != nil {
+		return err
+	}
+	if !creates { // what cannot be extended is said before anything is started
+		if _, err := scaffold.Extend(string(text), set.Servers[0], nil); err != nil {
+			return b.byHand(c, set, err)
+		}
+	}
+	if err := t.propose(ctx, set.Configuration(name, nil, nil)); err != nil {
+		return err
+	}
+	if server := t.report.Servers[0]; !server.Connected && !b.Away {
+		return fmt.Errorf("%s did not answer, so nothing was written; correct the command or URL, or add it as it is with --away", server.Name)
+	}
+	if creates {
+		files := append([]textFile{{b.Config, set.Configuration(name, t.report.Effects, t.trouble())}}, schemaFiles()...)
+		if err := t.write(files); err != nil {
+			return err
+		}
+		return t.conclude(b.Config, nil)
+	}
+	extended, err := scaffold.Extend(string(text), set.Servers[0], t.report.Effects)
+	if err != nil {
+		return b.byHand(c, set, err)
+	}
+	info, err := os.Stat(b.Config)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(b.Config, []byte(extended), info.Mode().Perm()); err != nil {
+		return err
+	}
+	t.report.Written = append(t.report.Written, b.Config)
+	return t.conclude(b.Config, nil)
+}
+
+// byHand prints the entry where the file cannot be extended.
+func (b backendAddCommand) byHand(c *console, set *scaffold.Set, err error) error {
+	if errors.Is(err, scaffold.ErrByHand) {
+		c.notef("add this to %s:\n\nbackends:\n%s", b.Config, set.Servers[0].Entry("  ", nil, ""))
+	}
+	return fmt.Errorf("%s: %w", b.Config, err)
+}
+
+// server is the server of the command line.
+func (b backendAddCommand) server() *config.Server {
+	s := &config.Server{Name: b.Name, Headers: b.Header, Env: b.Env, PassEnv: b.PassEnv, Dir: b.Dir}
+	if first := b.Target[0]; len(b.Target) == 1 && (strings.HasPrefix(first, "http://") || strings.HasPrefix(first, "https://")) {
+		s.Transport, s.URL = "streamable-http", first
+		return s
+	}
+	s.Transport, s.Command, s.Args = "stdio", b.Target[0], b.Target[1:]
+	return s
+}

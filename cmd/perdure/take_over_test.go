@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/scaffold"
+)
+
+// TestConfirmEffects lets a person at a terminal change classes before they are
+// written, or refuse.
+func TestConfirmEffects(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, typed string
+		want        []string // class and reason of each tool; nil = nothing is written
+	}{
+		{"accepted", "\n", []string{"read: its name says get", "unsafe: its name says delete"}},
+		{"changed", "1=unsafe, be_delete=idempotent\ny\n", []string{"unsafe: set by hand", "idempotent: set by hand"}},
+		{"mistakes", "3=read be_gett=read 1=reed\ny\n", []string{"read: its name says get", "unsafe: its name says delete"}},
+		{"refused", "n\n", nil},
+		{"end of input", "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var out, errs bytes.Buffer
+			c := &console{in: strings.NewReader(test.typed), out: &out, err: &errs, exact: &out, screen: &errs}
+			set := scaffold.Of(&config.Server{Name: "be", Transport: "stdio", Command: "be"})
+			taken := newTakeOver(takeOverFlags{}, c, set)
+			for _, name := range []string{"get", "delete"} {
+				tool := backends.Tool{Name: "be_" + name, Backend: "be", Original: name, InputSchema: json.RawMessage(`{}`)}
+				taken.tools, taken.report.Effects = append(taken.tools, tool), append(taken.report.Effects, scaffold.Propose(tool))
+			}
+			err := taken.confirmEffects(t.Context())
+			if test.want == nil {
+				if !errors.Is(err, errNothingWritten) {
+					t.Fatalf("the error is %v", err)
+				}
+				return
+			}
+			var got []string
+			for _, p := range taken.report.Effects {
+				got = append(got, string(p.Class)+": "+p.Reason)
+			}
+			if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+				t.Errorf("%v (-want +got)\n%s", err, diff)
+			}
+			if test.name == "mistakes" && (!strings.Contains(errs.String(), `did you mean "be_get"?`) || !strings.Contains(errs.String(), `did you mean "read"?`)) {
+				t.Errorf("complaints: %s", errs.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A Server is an MCP server that a file lists, with its secrets as they are written
+// there. Variables are written as a configuration refers to them: ${env:NAME}.
+type Server struct {
+	Name      string
+	File      string // that lists it
+	Transport string // as in a configuration; "" = stdio
+	URL       string
+	Headers   map[string]string
+	CABundle  string // file
+	Command   string
+	Args      []string
+	Env       map[string]string
+	PassEnv   []string
+	Dir       string
+	Auth      *yaml.Node // its strategy of outgoingAuth; nil = none
+}
+
+// IsProcess reports whether the server is a program that perdure starts.
+func (s *Server) IsProcess() bool {
+	return (&backend{Transport: s.Transport, Command: s.Command}).isProcess()
+}
+
+// ServerFiles are the files in which programs list MCP servers and that exist: those
+// of MCP clients in a directory, configurations of vMCP there, and that of Claude
+// Desktop.
+func ServerFiles(dir string) []string {
+	candidates := []string{
+		filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "mcp.json"),
+		filepath.Join(dir, ".vscode", "mcp.json"), filepath.Join(dir, ".cursor", "mcp.json"),
+	}
+	for _, pattern := range []string{"*.yaml", "*.yml"} {
+		matches, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well formed
+		candidates = append(candidates, matches...)
+	}
+	candidates = append(candidates, desktopFile())
+	return slices.DeleteFunc(candidates, func(file string) bool {
+		data, err := ReadFile(file)
+		return err != nil || !listsServers(file, data)
+	})
+}
+
+// listsServers reports whether a file of this or another program lists servers.
+func listsServers(file string, data []byte) bool {
+	docs, _ := documents(file, data)
+	return slices.ContainsFunc(docs, func(doc *yaml.Node) bool { return serversOf(doc) != nil })
+}
+
+// serversOf gives the part of a document that lists servers, in the form of a
+// configuration or of a client's file; nil = it has none.
+func serversOf(doc *yaml.Node) *yaml.Node {
+	if kind := child(doc, "kind"); kind != nil {
+		root, ok := lookup(doc, keyPath{"spec", "config"})
+		if kind.Value != definitions.ServerKind || !ok {
+			return nil
+		}
+		doc = root
+	}
+	if isClientFile(doc) || child(doc, "backends") != nil {
+		return doc
+	}
+	return nil
+}
+
+// desktopFile is where Claude Desktop lists its servers; "" = not known.
+func desktopFile() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	if runtime.GOOS == "linux" {
+		if _, err := os.Stat(filepath.Join(dir, "Claude")); err != nil {
+			return ""
+		}
+	}
+	return filepath.Join(dir, "Claude", "claude_desktop_config.json")
+}
+
+// ReadServers reads the servers that a file lists. What else the file says is left
+// alone.
+func ReadServers(file string) ([]*Server, definitions.Diagnostics) {
+	l := &loader{}
+	data, err := ReadFile(file)
+	if err != nil {
+		l.unreadable(file, err)
+		return nil, l.diags
+	}
+	docs, diags := documents(file, data)
+	l.report(diags)
+	var servers []*Server
+	for _, doc := range docs {
+		root := serversOf(doc)
+		if root != nil && isClientFile(root) {
+			root = l.clientServers(file, root)
+		}
+		if root != nil {
+			servers = append(servers, l.servers(file, root)...)
+		}
+	}
+	if len(servers) == 0 && !l.diags.HasErrors() {
+		l.errorf(definitions.Position{File: file}, "config", "lists no servers: no mcpServers, servers or backends")
+	}
+	return servers, l.diags
+}
+
+// servers reads the backends of a configuration, with their strategies.
+func (l *loader) servers(file string, root *yaml.Node) (servers []*Server) {
+	only := mapping(root)
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if key := root.Content[i]; key.Value == "backends" || key.Value == "outgoingAuth" {
+			only.Content = append(only.Content, key, root.Content[i+1])
+		}
+	}
+	var c configuration
+	l.report(definitions.Decode(file, only, &c))
+	if l.diags.HasErrors() {
+		return nil
+	}
+	for _, b := range c.Backends {
+		s := &Server{
+			Name: b.Name, File: file, Transport: b.Transport, URL: b.URL, Headers: b.Headers, CABundle: b.CABundlePath,
+			Command: b.Command, Args: b.Args, Env: b.Env, PassEnv: b.PassEnv, Dir: b.Dir,
+		}
+		if auth, ok := lookup(only, keyPath{"outgoingAuth", "backends", b.Name}); ok {
+			s.Auth = auth
+		} else if auth, ok := lookup(only, keyPath{"outgoingAuth", "default"}); ok && !s.IsProcess() {
+			s.Auth = auth
+		}
+		servers = append(servers, s)
+	}
+	return servers
+}

@@ -1,0 +1,252 @@
+package scaffold
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/config"
+)
+
+// conceal takes a server over. Each value that may be a secret becomes a reference
+// to a variable of the environment.
+func (set *Set) conceal(s *config.Server) *Server {
+	c := &concealer{set: set, out: &Server{Server: *s}}
+	c.env(s.Env)
+	c.headers(s.Headers)
+	c.args(s.Args)
+	c.url(s.URL)
+	c.auth()
+	c.referred()
+	return c.out
+}
+
+type concealer struct {
+	set *Set
+	out *Server
+}
+
+// reference is how a configuration refers to a variable.
+var reference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
+
+func refer(name string) string { return "${env:" + name + "}" }
+
+// variable keeps a value as a variable and gives its name: the one that is wanted,
+// or one with the name of the server if that has another value already.
+func (c *concealer) variable(wanted, value, where string) string {
+	name := variableName(wanted)
+	for _, s := range c.set.Servers {
+		for _, v := range s.Variables {
+			if v.Name == name && string(v.Value) != value {
+				name = variableName(c.out.Name + "_" + wanted)
+			}
+		}
+	}
+	c.out.Variables = append(c.out.Variables, Variable{Name: name, Value: backends.Secret(value), Where: c.out.where(where)})
+	return name
+}
+
+// where says what a variable is: its part of a server, in its file.
+func (s *Server) where(part string) string {
+	if s.File == "" {
+		return part + " of " + s.Name
+	}
+	return part + " of " + s.Name + " in " + s.File
+}
+
+// variableName makes a name of a variable of a text.
+func variableName(text string) string {
+	name := strings.ToUpper(regexp.MustCompile(`[^A-Za-z0-9_]+`).ReplaceAllString(text, "_"))
+	if name == "" || name[0] >= '0' && name[0] <= '9' {
+		name = "_" + name
+	}
+	return name
+}
+
+func (c *concealer) env(env map[string]string) {
+	c.out.Env = map[string]string{}
+	c.out.PassEnv = slices.Clone(c.out.PassEnv)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		value := env[name]
+		if !reference.MatchString(value) && !isHarmless(name, value) {
+			value = refer(c.variable(name, value, "env."+name))
+		}
+		if value == refer(name) {
+			c.out.PassEnv = append(c.out.PassEnv, name)
+			continue
+		}
+		c.out.Env[name] = value
+	}
+}
+
+func (c *concealer) headers(headers map[string]string) {
+	c.out.Headers = map[string]string{}
+	for name, value := range headers {
+		c.out.Headers[name] = c.header(name, value)
+	}
+}
+
+// header gives the value of a header with what is secret in it as a variable.
+func (c *concealer) header(name, value string) string {
+	if reference.MatchString(value) || isHarmless(name, value) {
+		return value
+	}
+	scheme, token, ok := strings.Cut(value, " ")
+	if ok && slices.Contains([]string{"bearer", "basic", "token"}, strings.ToLower(scheme)) {
+		return scheme + " " + refer(c.variable(c.out.Name+"_TOKEN", token, "headers."+name))
+	}
+	return refer(c.variable(c.out.Name+"_"+name, value, "headers."+name))
+}
+
+func (c *concealer) args(args []string) {
+	c.out.Args = nil
+	for i, arg := range args {
+		before := ""
+		if i > 0 {
+			before = args[i-1]
+		}
+		c.out.Args = append(c.out.Args, c.arg(before, arg))
+	}
+}
+
+func (c *concealer) arg(before, arg string) string {
+	flag, value, hasValue := strings.Cut(arg, "=")
+	switch {
+	case reference.MatchString(arg):
+		return arg
+	case strings.HasPrefix(arg, "-") && hasValue && isSecretName(flag):
+		return flag + "=" + refer(c.variable(c.out.Name+"_"+strings.TrimLeft(flag, "-"), value, "args, "+flag))
+	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && isSecretName(before) && !strings.HasPrefix(arg, "-"):
+		return refer(c.variable(c.out.Name+"_"+strings.TrimLeft(before, "-"), arg, "args, "+before))
+	case hasValue && !strings.Contains(arg, "://") && isSecretName(flag): // NAME=VALUE, as of docker run -e
+		return flag + "=" + refer(c.variable(flag, value, "args, "+flag))
+	case looksSecret(arg):
+		return refer(c.variable(c.out.Name+"_SECRET", arg, "args"))
+	}
+	return c.inURL(arg, "args")
+}
+
+func (c *concealer) url(text string) { c.out.URL = c.inURL(text, "url") }
+
+// inURL gives a URL with its password, and parameters that may be secret, as
+// variables; what is none, as it is.
+func (c *concealer) inURL(text, where string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || reference.MatchString(text) {
+		return text
+	}
+	if _, ok := u.User.Password(); ok {
+		password := rawPassword(text)
+		text = strings.Replace(text, ":"+password+"@", ":"+refer(c.variable(c.out.Name+"_PASSWORD", password, where+", password"))+"@", 1)
+	}
+	for _, pair := range strings.Split(u.RawQuery, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if value != "" && (isSecretName(name) || looksSecret(value)) {
+			text = strings.Replace(text, pair, name+"="+refer(c.variable(c.out.Name+"_"+name, value, where+", "+name)), 1)
+		}
+	}
+	return text
+}
+
+// rawPassword is the password of a URL as it is written there.
+func rawPassword(text string) string {
+	_, rest, _ := strings.Cut(text, "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	user := authority[:strings.LastIndexByte(authority, '@')]
+	_, password, _ := strings.Cut(user, ":")
+	return password
+}
+
+// auth takes secrets out of the strategy of outgoingAuth.
+func (c *concealer) auth() {
+	if c.out.Auth == nil {
+		return
+	}
+	copied := *c.out.Auth
+	c.out.Auth = c.strategy(&copied, "")
+}
+
+func (c *concealer) strategy(n *yaml.Node, key string) *yaml.Node {
+	out := *n
+	out.Content, out.Style = nil, out.Style&^yaml.FlowStyle
+	for i, inner := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 1 {
+			out.Content = append(out.Content, c.secretOf(&out, n.Content[i-1].Value, inner))
+			continue
+		}
+		out.Content = append(out.Content, c.strategy(inner, key))
+	}
+	return &out
+}
+
+// secretOf gives the value of a key of a strategy; a secret becomes the name of a
+// variable under KEYEnv.
+func (c *concealer) secretOf(parent *yaml.Node, key string, value *yaml.Node) *yaml.Node {
+	if key != "headerValue" && key != "clientSecret" || value.Kind != yaml.ScalarNode {
+		return c.strategy(value, key)
+	}
+	last := *parent.Content[len(parent.Content)-1]
+	last.Value = key + "Env"
+	parent.Content[len(parent.Content)-1] = &last
+	out := *value
+	out.Value = c.variable(c.out.Name+"_"+key, value.Value, "outgoingAuth, "+key)
+	return &out
+}
+
+// referred notes the variables that the server refers to, and those that it passes.
+func (c *concealer) referred() {
+	texts := slices.Concat([]string{c.out.Command, c.out.URL, c.out.Dir}, c.out.Args, slices.Collect(maps.Values(c.out.Env)), slices.Collect(maps.Values(c.out.Headers)))
+	for _, text := range texts {
+		for _, m := range reference.FindAllStringSubmatch(text, -1) {
+			if m[2] == "" { // it has no default
+				c.need(m[1])
+			}
+		}
+	}
+	for _, name := range slices.Concat(c.out.PassEnv, namedIn(c.out.Auth)) {
+		c.need(name)
+	}
+	slices.SortFunc(c.out.Variables, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func (c *concealer) need(name string) {
+	if !slices.ContainsFunc(c.out.Variables, func(v Variable) bool { return v.Name == name }) {
+		c.out.Variables = append(c.out.Variables, Variable{Name: name, Where: c.out.where(refer(name))})
+	}
+}
+
+// namedIn gives the variables that a strategy names, under KEYEnv.
+func namedIn(auth *yaml.Node) (names []string) {
+	if auth == nil {
+		return nil
+	}
+	for i, n := range auth.Content {
+		if auth.Kind == yaml.MappingNode && i%2 == 1 && strings.HasSuffix(auth.Content[i-1].Value, "Env") && n.Kind == yaml.ScalarNode {
+			names = append(names, n.Value)
+		}
+		names = append(names, namedIn(n)...)
+	}
+	return names
+}
+
+var (
+	secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|cred|auth|dsn|cookie|session|private|bearer|signature|connection`)
+	secretText = regexp.MustCompile(`^(gh[pousr]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ|AIza|npm_|hf_)|(?i)^bearer `)
+	plainValue = regexp.MustCompile(`^(true|false|yes|no|on|off|\d{1,6}|[a-z]{1,12}|[A-Z]{1,8}|\.{0,2}/[\w./-]{0,100}|https?://(localhost|127\.0\.0\.1)[:/\w.-]*)$`)
+)
+
+func isSecretName(name string) bool { return secretName.MatchString(name) }
+
+// looksSecret recognises the tokens of well-known services.
+func looksSecret(value string) bool { return secretText.MatchString(value) }
+
+// isHarmless reports whether a value is none that anybody would keep secret: a mode,
+// a number or a path, under a name that does not sound like a secret's.
+func isHarmless(name, value string) bool {
+	return value == "" || !isSecretName(name) && plainValue.MatchString(value)
+}
