@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -47,10 +48,10 @@ func (c *callCheck) scriptCall(n node, program *starlark.Program, call seenCall,
 		return
 	case !ok && call.Value:
 		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable, and no backend has such a tool at present%s; the definition is not offered without it",
-			n.label, call.name, template.DidYouMean(call.name, program.Names()))
+			n.label, call.name, cmp.Or(template.DidYouMean(call.name, program.Names()), c.toolHint(call.name)))
 		return
 	case !ok:
-		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, template.DidYouMean(call.name, program.Names()))
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, cmp.Or(c.toolHint(call.name), template.DidYouMean(call.name, program.Names())))
 		return
 	}
 	schema, err := decodeObject(tool.InputSchema)

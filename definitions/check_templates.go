@@ -165,6 +165,10 @@ func (c *templateCheck) text(n node, r read) *template.Template {
 		r.at, r.lenient = ref.Offset, ref.Lenient
 		c.reference(n, r, ref)
 	}
+	for _, compared := range t.Comparisons() {
+		r.at = compared.Offset
+		c.comparison(r, compared)
+	}
 	return t
 }
 

@@ -63,7 +63,7 @@ func checkFile(t *testing.T, file string) string {
 	}
 	var opts CheckOptions
 	if strings.HasSuffix(file, "_tools.yaml") {
-		opts.Tools = testTools(t)
+		opts.Tools, opts.AllTools = testTools(t), func() []Tool { return listedTools(t) }
 	}
 	diags = append(diags, Check(defs, opts)...)
 	diags.Sort()
@@ -76,10 +76,7 @@ func checkFile(t *testing.T, file string) string {
 
 func testTools(t *testing.T) Tools {
 	t.Helper()
-	var tools []Tool
-	if err := json.Unmarshal(readFile(t, "testdata/tools.json"), &tools); err != nil {
-		t.Fatal(err)
-	}
+	tools := listedTools(t)
 	return func(name string) (Tool, bool) {
 		for _, tool := range tools {
 			if tool.Name == name || tool.Backend+"."+tool.Original == name {
@@ -88,6 +85,14 @@ func testTools(t *testing.T) Tools {
 		}
 		return Tool{}, false
 	}
+}
+
+func listedTools(t *testing.T) (tools []Tool) {
+	t.Helper()
+	if err := json.Unmarshal(readFile(t, "testdata/tools.json"), &tools); err != nil {
+		t.Fatal(err)
+	}
+	return tools
 }
 
 // golden holds text against a file, or writes the file anew.

@@ -89,13 +89,52 @@ type toolCall struct {
 func (c *callCheck) call(n node, within, name string, values map[string]any) (Tool, bool) {
 	tool, ok := c.tools(name)
 	if !ok {
-		c.stepWarnf(n, template.AtMember(within, "tool"), "unknown-tool", "no backend has a tool %q at present; the definition is not offered without it", name)
+		c.stepWarnf(n, template.AtMember(within, "tool"), "unknown-tool", "no backend has a tool %q at present%s; the definition is not offered without it", name, c.toolHint(name))
 		return Tool{}, false
 	}
 	if schema, err := decodeObject(tool.InputSchema); err == nil { // else it is the backend's mistake, which shows at calls
 		c.against(toolCall{n, within, toolNamed(name), values}, schema)
 	}
 	return tool, true
+}
+
+// toolHint says which tool may be meant by a name that no tool has, as words that
+// follow a message: one that has it without its prefix, or a near one. "" = not known.
+func (c *surroundings) toolHint(name string) string {
+	if c.allTools == nil {
+		return ""
+	}
+	var names, same []string
+	for _, t := range c.allTools() {
+		names = append(names, t.Name)
+		if strings.EqualFold(t.Original, name) || Identifier(t.Name) == Identifier(name) {
+			same = append(same, t.Name)
+		}
+	}
+	slices.Sort(same)
+	if same = slices.Compact(same); len(same) > 0 && len(same) <= maxMeant {
+		return " (did you mean " + joinedOr(same) + "?)"
+	}
+	return template.DidYouMean(name, names)
+}
+
+// maxMeant is how many tools of other backends are named that may be meant.
+const maxMeant = 3
+
+// joinedOr lists names: "a", "b" or "c".
+func joinedOr(names []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		switch {
+		case i == 0:
+		case i == len(names)-1:
+			b.WriteString(" or ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(strconv.Quote(name))
+	}
+	return b.String()
 }
 
 // against checks a call against the input schema of its callee.

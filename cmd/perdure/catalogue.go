@@ -25,7 +25,13 @@ func (f againstFlags) catalogue(ctx context.Context) (definitions.Tools, error) 
 	if err != nil {
 		return nil, err
 	}
-	byName := make(map[string]definitions.Tool, len(listed))
+	known, err := toolsOf(listed)
+	return known.find, err
+}
+
+// toolsOf finds listed tools by their names, and by those at their backends.
+func toolsOf(listed []remoteTool) (toolsByName, error) {
+	byName := make(toolsByName, len(listed))
 	for _, t := range listed {
 		tool, err := t.known()
 		if err != nil {
@@ -39,10 +45,25 @@ func (f againstFlags) catalogue(ctx context.Context) (definitions.Tools, error) 
 			byName[name] = tool
 		}
 	}
-	return func(name string) (definitions.Tool, bool) {
-		tool, ok := byName[name]
-		return tool, ok
-	}, nil
+	return byName, nil
+}
+
+// toolsByName are tools by the names that steps use.
+type toolsByName map[string]definitions.Tool
+
+func (t toolsByName) find(name string) (definitions.Tool, bool) {
+	tool, ok := t[name]
+	return tool, ok
+}
+
+// list lists each tool once.
+func (t toolsByName) list() (all []definitions.Tool) {
+	for name, tool := range t {
+		if name == tool.Name {
+			all = append(all, tool)
+		}
+	}
+	return all
 }
 
 // modules finds published modules at the server of --against; nil if that is a

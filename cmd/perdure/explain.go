@@ -19,22 +19,33 @@ type explainCommand struct {
 	againstFlags    `embed:""`
 	definitionFlags `embed:""`
 
-	Step       string `help:"ID of the step, or output for the output block." required:"" placeholder:"ID"`
+	Step       string `help:"ID of the step, or output for the output block." placeholder:"ID"`
 	With       string `help:"JSON file with the data that templates read: {params, steps: {ID: {status, output, action, content, error}}, forEach, workflow, output}; - for standard input." placeholder:"FILE"`
 	ToolSchema string `help:"JSON file with the input schema of the step's tool." placeholder:"FILE" xor:"schema"`
 	Output     string `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
 func (explainCommand) Help() string {
-	return `Evaluates each template of a step with given data and prints every expression with
-its type and value, and the arguments that the tool would get. No tool is called.
-Examples:
+	return `With the name of a check, which ends each message of validate in brackets, prints what it
+means, with an example of what is wrong and of what is right.
 
+With a definition and --step, evaluates each template of the step with given data and
+prints every expression with its type and value, and the arguments that the tool would
+get. No tool is called. Examples:
+
+    perdure explain default-results
     perdure explain deploy.yaml --step approve --with context.json
     perdure explain prepare_review --step output --with context.json -o json`
 }
 
 func (e explainCommand) Run(ctx context.Context, c *console) error {
+	if e.Step == "" {
+		found := explanations(strings.Trim(e.Definition, "[]"))
+		if found == nil {
+			return noSuchCheck(e.Definition)
+		}
+		return e.explainCheck(c, found)
+	}
 	def, err := e.definition(ctx, c, e.definitionFlags)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ type commandLine struct {
 	Worker      workerCommand      `cmd:"" help:"Execute runs only; gateways serve the clients."`
 	Validate    validateCommand    `cmd:"" help:"Check configurations and definitions, as dev would when it loads them."`
 	Test        testCommand        `cmd:"" help:"Run tests of definitions, with answers of tools and people from a file and simulated time."`
-	Explain     explainCommand     `cmd:"" help:"Evaluate the templates of a step with given data."`
+	Explain     explainCommand     `cmd:"" help:"Explain a check of validate, or evaluate the templates of a step."`
 	Graph       graphCommand       `cmd:"" help:"Draw the steps of a definition and their dependencies."`
 	Convert     convertCommand     `cmd:"" help:"Convert the steps of a definition to a script."`
 	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions or configurations, for editors."`

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,16 +32,26 @@ refuse to start. Examples:
     perdure validate definitions/*.yaml
     perdure validate --config perdure.yaml --definitions definitions --strict
     perdure validate --notes from_toolhive.yaml
-    perdure validate --against http://127.0.0.1:4483/mcp definitions/*.yaml`
+    perdure validate --against http://127.0.0.1:4483/mcp definitions/*.yaml
+
+Calls are checked against the tools of --against, else of the running dev of this
+directory, if it has the backends of the configuration; without one they are not
+checked, which the last line says.`
 }
 
 func (v validateCommand) Run(ctx context.Context, c *console) error {
-	diags, err := v.check(ctx)
+	diags, known, err := v.check(ctx)
 	if err != nil {
 		return err
 	}
 	if err := v.print(c, diags); err != nil {
 		return err
+	}
+	if v.Output == "text" {
+		if len(diags) > 0 {
+			c.notef("perdure explain %s explains it, with an example", diags[0].Check)
+		}
+		c.notef("%s", known.said())
 	}
 	for _, d := range diags {
 		if d.Severity == definitions.SeverityError || v.Strict && d.Severity == definitions.SeverityWarning {
@@ -52,23 +63,20 @@ func (v validateCommand) Run(ctx context.Context, c *console) error {
 
 // check loads each configuration together with all definition files, as dev
 // would, or the definition files alone.
-func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, error) {
+func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, *toolSource, error) {
 	if v.Config == "" && len(v.Files)+len(v.Definitions) == 0 {
-		return nil, usagef("nothing to validate; name files, or set --config FILE or --definitions DIR")
+		return nil, nil, usagef("nothing to validate; name files, or set --config FILE or --definitions DIR")
 	}
-	var tools definitions.Tools
-	if v.Against != "" {
-		var err error
-		if tools, err = v.catalogue(ctx); err != nil {
-			return nil, err
-		}
+	known, err := v.knownTools(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	configs, defs := v.sort()
 	var all definitions.Diagnostics
 	for _, file := range configs {
 		found, diags := config.Load(config.Sources{Config: file, Definitions: defs, Modules: v.modules(ctx)})
-		if tools != nil && !diags.HasErrors() {
-			diags = append(diags, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: tools, MaxDepth: found.MaxDepth})...)
+		if !diags.HasErrors() {
+			diags = append(diags, known.check(found)...)
 		}
 		if (v.Notes || v.Output == "json") && !diags.HasErrors() {
 			diags = append(diags, definitions.Notes(found.Definitions)...)
@@ -80,7 +88,7 @@ func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, er
 		}
 	}
 	all.Sort()
-	return all, nil
+	return all, known, nil
 }
 
 // sort separates configurations from definitions. configs is never empty: "" means
@@ -134,8 +142,8 @@ func verdict(diags definitions.Diagnostics) string {
 	return text
 }
 
-// printDiagnostics writes a line for each diagnostic to standard error; on a terminal,
-// it adds the line of the file.
+// printDiagnostics writes a line for each diagnostic to standard error, and below it
+// the line of the file with a caret.
 func printDiagnostics(c *console, diags definitions.Diagnostics) {
 	for _, d := range diags {
 		colour := red
@@ -143,14 +151,19 @@ func printDiagnostics(c *console, diags definitions.Diagnostics) {
 			colour = yellow
 		}
 		fmt.Fprintln(c.err, strings.Replace(d.String(), d.Message, c.errStyle(colour, d.Message), 1))
-		if c.errTerminal {
-			fmt.Fprint(c.err, excerpt(d.Pos))
-		}
+		fmt.Fprint(c.err, excerpt(d.Pos))
 	}
 }
 
+// revealing matches lines that may hold a secret, which output may not show: it goes
+// to logs.
+var revealing = regexp.MustCompile(`(?i)(header_?value|headers|secret|token|password|api[_-]?key|authorization|env)["']?\s*[:=]`)
+
+// maxExcerpt is how long a line may be of which an excerpt is shown, in characters.
+const maxExcerpt = 160
+
 // excerpt returns a line of a file with a caret below the column; "" if the file
-// cannot be read.
+// cannot be read, and for lines that are long or may hold a secret.
 func excerpt(pos definitions.Position) string {
 	data, err := config.ReadFile(pos.File)
 	lines := bytes.Split(data, []byte("\n"))
@@ -158,6 +171,9 @@ func excerpt(pos definitions.Position) string {
 		return ""
 	}
 	line := []rune(string(bytes.TrimRight(lines[pos.Line-1], "\r")))
+	if len(line) > maxExcerpt || revealing.MatchString(string(line)) {
+		return ""
+	}
 	column := min(max(pos.Column, 1), len(line)+1)
 	indent := strings.Map(func(r rune) rune {
 		if r == '\t' {

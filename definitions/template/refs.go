@@ -23,6 +23,15 @@ var lenient = []string{"default", "coalesce", "empty", "hasKey", "not", "or"}
 // variables, with and called templates, and end where a key is computed.
 func (t *Template) Refs() []Ref { return t.refs }
 
+// A Comparison compares a place of the data with texts, by eq or ne.
+type Comparison struct {
+	Ref
+	Texts []string
+}
+
+// Comparisons gives those of the template in the order of the text.
+func (t *Template) Comparisons() []Comparison { return t.comparisons }
+
 // A place is a path from the root of the data that is known without data; a
 // nil place is not known.
 type place struct {
@@ -45,6 +54,8 @@ type reader struct {
 	refs  []Ref
 	all   bool // the data as a whole is read
 
+	comparisons []Comparison
+
 	dot, dollar *place
 	vars        []variable
 }
@@ -54,14 +65,14 @@ type variable struct {
 	value *place
 }
 
-// findRefs gives the places that a template reads, and whether it also reads the data
-// as a whole.
-func findRefs(text string, main *parse.Tree, trees map[string]*parse.Tree) (refs []Ref, all bool) {
+// findRefs notes the places that the template reads, whether it also reads the data
+// as a whole, and what it compares.
+func (t *Template) findRefs(text string, main *parse.Tree, trees map[string]*parse.Tree) {
 	root := &place{}
 	r := &reader{text: text, trees: trees, seen: map[string]bool{}, dot: root, dollar: root}
 	r.list(main.Root)
 	slices.SortStableFunc(r.refs, func(a, b Ref) int { return a.Offset - b.Offset })
-	return r.refs, r.all
+	t.refs, t.all, t.comparisons = r.refs, r.all, r.comparisons
 }
 
 // read notes that the value at p is used.
@@ -141,7 +152,7 @@ func (r *reader) template(node *parse.TemplateNode) {
 	inner := *r
 	inner.dot, inner.dollar, inner.vars = arg, arg, nil
 	inner.list(r.trees[node.Name].Root)
-	r.refs, r.all = inner.refs, inner.all
+	r.refs, r.all, r.comparisons = inner.refs, inner.all, inner.comparisons
 }
 
 // pipe gives the place of the pipeline's value.
@@ -180,10 +191,27 @@ func (r *reader) command(cmd *parse.CommandNode, piped bool) *place {
 	if (function.Ident == "index" || function.Ident == "get") && len(cmd.Args) > 1 {
 		return r.index(cmd.Args[1], cmd.Args[2:], piped)
 	}
+	var compared Comparison
 	for _, arg := range cmd.Args[1:] {
-		r.readBy(r.operand(arg), isLenient(cmd))
+		p := r.operand(arg)
+		r.readBy(p, isLenient(cmd))
+		compared.add(p, arg)
+	}
+	if (function.Ident == "eq" || function.Ident == "ne") && compared.Root != "" && !piped {
+		r.comparisons = append(r.comparisons, compared)
 	}
 	return nil
+}
+
+// add adds an operand: the place that is compared, or a text.
+func (c *Comparison) add(p *place, operand parse.Node) {
+	text, isText := operand.(*parse.StringNode)
+	switch {
+	case isText:
+		c.Texts = append(c.Texts, text.Text)
+	case p != nil && len(p.path) > 0 && c.Root == "":
+		c.Ref = Ref{Root: p.path[0], Path: p.path[1:], Offset: p.offset}
+	}
 }
 
 // index follows keys that are literal.

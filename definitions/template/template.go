@@ -59,11 +59,12 @@ const (
 // Unlike in text/template, a missing value prints as nothing; a field of it, or of
 // null, is missing too.
 type Template struct {
-	text string
-	main *parse.Tree            // nil: text without actions
-	subs map[string]*parse.Tree // templates that the text defines; usually nil
-	refs []Ref
-	all  bool // it reads the data as a whole
+	text        string
+	main        *parse.Tree            // nil: text without actions
+	subs        map[string]*parse.Tree // templates that the text defines; usually nil
+	refs        []Ref
+	comparisons []Comparison
+	all         bool // it reads the data as a whole
 
 	single        bool
 	before, after string // white space around a single expression
@@ -103,7 +104,7 @@ func parseText(text string) (*Template, *SyntaxError) {
 	if err := checkTrees(text, t.main, trees); err != nil {
 		return nil, err
 	}
-	t.refs, t.all = findRefs(text, t.main, trees)
+	t.findRefs(text, t.main, trees)
 	t.findSingleExpression()
 	for _, name := range SortedKeys(trees) {
 		rewriteList(trees[name].Root)

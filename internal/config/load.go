@@ -33,6 +33,8 @@ type Sources struct {
 type Loaded struct {
 	Settings
 	Definitions []*definitions.Definition
+
+	rules []toolRule // by which tools are named, for when it is known which there are
 }
 
 // Load reads everything and reports all that is wrong with it. What is loaded is
@@ -57,11 +59,12 @@ func Load(src Sources) (*Loaded, definitions.Diagnostics) {
 	l.selectNamed()
 	l.report(definitions.Check(l.defs, definitions.CheckOptions{MaxDepth: l.settings.MaxDepth}))
 	l.diags.Sort()
-	return &Loaded{Settings: l.settings, Definitions: l.defs}, l.diags
+	return &Loaded{Settings: l.settings, Definitions: l.defs, rules: l.rules}, l.diags
 }
 
 type loader struct {
 	settings Settings
+	rules    []toolRule
 	defs     []*definitions.Definition
 	names    map[string][]*definitions.Definition // under which compositeToolRefs find definitions
 	inline   []*definitions.Definition            // those of the configuration
@@ -119,6 +122,7 @@ func (l *loader) configuration(file string, data []byte) {
 		l.settings = r.read(&c)
 	}
 	l.report(r.diags)
+	l.rules = r.rules
 	if l.callersOnly {
 		return
 	}

@@ -16,6 +16,7 @@ type reader struct {
 	root  *yaml.Node
 	env   func(string) (string, bool)
 	diags definitions.Diagnostics
+	rules []toolRule
 }
 
 func (r *reader) errorf(p keyPath, check, format string, args ...any) {

@@ -64,8 +64,12 @@ func (r *reader) workload(c *configuration, p keyPath, w *workloadTools) backend
 	if w.ToolConfigRef != nil {
 		r.errorf(p.to("toolConfigRef"), "aggregation", "names a Kubernetes resource, which is not read here; use filter and overrides")
 	}
+	for i, name := range w.Filter {
+		r.names(p.to("filter", i), w.Workload, name)
+	}
 	out := backends.WorkloadTools{Workload: w.Workload, Filter: w.Filter, ExcludeAll: w.ExcludeAll, Overrides: map[string]backends.Override{}}
 	for name, o := range w.Overrides {
+		r.names(p.to("overrides", name), w.Workload, name)
 		override := backends.Override{Name: o.Name, Description: o.Description}
 		if o.Annotations != nil {
 			override.Annotations = backends.Annotations(*o.Annotations)

@@ -45,7 +45,7 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 		Dir:              r.expanded(p.to("dir"), b.Dir),
 		User:             b.User,
 		Group:            b.Group,
-		Effects:          r.effects(p.to("effects"), b.Effects),
+		Effects:          r.effects(p.to("effects"), b),
 		TrustAnnotations: b.TrustAnnotations,
 		Timeout:          time.Duration(b.Timeout),
 		Limited:          b.Limits != nil && *b.Limits != callLimits{},
@@ -82,13 +82,14 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 	return config
 }
 
-func (r *reader) effects(p keyPath, rules []*effectRule) []backends.EffectRule {
+func (r *reader) effects(p keyPath, b *backend) []backends.EffectRule {
 	var out []backends.EffectRule
-	for i, rule := range rules {
+	for i, rule := range b.Effects {
 		p := p.to(i)
 		if _, err := path.Match(rule.Tool, ""); err != nil {
 			r.errorf(p.to("tool"), "effects", "%q is not a tool name or pattern, such as get_*", rule.Tool)
 		}
+		r.names(p.to("tool"), b.Name, rule.Tool)
 		if rule.KeyArgument != "" && rule.Class != string(definitions.Keyed) {
 			r.errorf(p.to("keyArgument"), "effects", "belongs to class keyed, not to %s", rule.Class)
 		}

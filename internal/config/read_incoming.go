@@ -113,6 +113,7 @@ func (r *reader) authorization(a *authorization) auth.Policy {
 	for i, rule := range a.Rules {
 		at := p.to("rules", i)
 		r.grant(at, &rule.Grant, len(rule.Composites) > 0)
+		r.named(at.to("tools"), rule.Grant.Tools)
 		r.patterns(at.to("composites"), rule.Composites)
 		policy.Rules = append(policy.Rules, auth.Rule{Grant: rule.Grant.policy(), Composites: rule.Composites})
 	}
@@ -132,6 +133,7 @@ func (r *reader) grants(p keyPath, list []*grant) []auth.Grant {
 	var out []auth.Grant
 	for i, g := range list {
 		r.grant(p.to(i), g, false)
+		r.named(p.to(i, "tools"), g.Tools)
 		out = append(out, g.policy())
 	}
 	return out
@@ -150,6 +152,13 @@ func (r *reader) patterns(p keyPath, patterns []string) {
 		if err := auth.CheckPattern(pattern); err != nil {
 			r.errorf(p.to(i), "auth", "%v", err)
 		}
+	}
+}
+
+// named notes which tools a grant names, as clients see them.
+func (r *reader) named(p keyPath, patterns []string) {
+	for i, pattern := range patterns {
+		r.names(p.to(i), "", pattern)
 	}
 }
 

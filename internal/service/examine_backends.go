@@ -59,6 +59,9 @@ func (x *examination) backends(ctx context.Context) {
 	if len(byCaller) == 0 {
 		x.tools(pool)
 	}
+	if unmatched := x.found.Unmatched(pool.Tools(), nil); len(unmatched) > 0 {
+		x.add("rules", CheckWarning, unmatched[0].String(), "correct the names; %s", Plural(len(unmatched), "rule")+" of the configuration match no tool")
+	}
 }
 
 // awaitTried waits until each backend is up or known to be down, at most for a limit.

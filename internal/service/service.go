@@ -119,6 +119,7 @@ func (s *Service) start(ctx context.Context) error {
 	go func() { ready <- s.prepare(ctx) }()
 	s.awaitBackends(ctx)
 	s.startRegistry(ctx)
+	s.warnUnmatched(s.opts.Loaded)
 	close(s.opened)
 	if err := <-ready; err != nil {
 		return err

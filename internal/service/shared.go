@@ -7,6 +7,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/credentials"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/registry"
@@ -79,6 +80,20 @@ func (s *shared) startRegistry(ctx context.Context) {
 	}
 	s.registry.SetFiles(s.opts.Loaded.Definitions)
 	go s.registry.Follow(ctx)
+}
+
+// warnUnmatched logs the rules of a configuration that name what no tool is called.
+func (s *shared) warnUnmatched(found *config.Loaded) {
+	offered := []string{}
+	for _, e := range s.registry.Current() {
+		offered = append(offered, found.Prefix+e.Definition.Name, e.Definition.Name)
+	}
+	for _, v := range found.Publishing.Versions {
+		offered = append(offered, found.Prefix+v.As, v.As)
+	}
+	for _, d := range found.Unmatched(s.pool.Tools(), offered) {
+		s.opts.Logger.Warn(d.Message, "check", d.Check, "at", d.Pos.String())
+	}
 }
 
 // permits reports whether a run may call a tool: with the permission of its caller, or

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/config"
+)
+
+// A toolSource is the tools that definitions and configurations are checked against.
+type toolSource struct {
+	listed []remoteTool // nil = they are not known
+	byName toolsByName
+	of     string // which server or file lists them, for people
+	auto   bool   // it was found, not named: it may be of another configuration
+	note   string // that the tools were not checked, and why; "" = they were
+}
+
+// knownTools lists the tools of --against, else of the dev that runs here.
+func (v validateCommand) knownTools(ctx context.Context) (*toolSource, error) {
+	source := &toolSource{of: v.Against}
+	if v.Against == "" {
+		dev, err := dataDir("").running()
+		if err != nil || dev == nil || dev.MCP == "" {
+			source.note = "tools were not checked: no server runs here; start perdure dev, or name one with --against URL"
+			return source, nil
+		}
+		source.auto, source.of = true, dev.MCP
+	}
+	from := againstFlags{Against: source.of, tokenFlags: v.tokenFlags}
+	listed, err := from.listedTools(ctx)
+	if err == nil {
+		source.byName, err = toolsOf(listed)
+	}
+	switch {
+	case err != nil && source.auto:
+		source.note = fmt.Sprintf("tools were not checked: the dev at %s: %v", source.of, err)
+		return source, nil
+	case err != nil:
+		return nil, err
+	}
+	source.listed = listed
+	return source, nil
+}
+
+// check checks what was loaded against the tools.
+func (s *toolSource) check(found *config.Loaded) definitions.Diagnostics {
+	if s.listed == nil {
+		return nil
+	}
+	if s.auto && !s.serves(found.Backends) {
+		s.note = fmt.Sprintf("tools were not checked: the dev at %s has other backends; name a server with --against URL", s.of)
+		return nil
+	}
+	diags := definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, MaxDepth: found.MaxDepth})
+	return append(diags, found.Unmatched(s.split())...)
+}
+
+// serves reports whether the server has the backends of a configuration.
+func (s *toolSource) serves(configured []backends.Config) bool {
+	return !slices.ContainsFunc(configured, func(b backends.Config) bool {
+		return !slices.ContainsFunc(s.listed, func(t remoteTool) bool { return t.Backend == b.Name })
+	})
+}
+
+// split gives the tools of backends, and the names of composite tools.
+func (s *toolSource) split() (tools []backends.Tool, composites []string) {
+	composites = []string{}
+	for _, t := range s.listed {
+		if t.Backend == "" {
+			composites = append(composites, t.Name)
+			continue
+		}
+		tools = append(tools, backends.Tool{Name: t.Name, Backend: t.Backend, Original: t.Original})
+	}
+	return tools, composites
+}
+
+// said is what people read of the tools.
+func (s *toolSource) said() string {
+	if s.note != "" {
+		return s.note
+	}
+	return "tools are those of " + s.of
+}
