@@ -248,7 +248,7 @@ const listLife = 30 * time.Second
 // cacheScope says who may be given one caller's lists: everybody, if everybody
 // may ask and sees the same tools.
 func (o Options) cacheScope() mcp.CacheScope {
-	if o.Authenticate == nil && (o.Policy == nil || o.Policy.Rules == nil) {
+	if o.Authenticate == nil && !o.Policy.Ruled() {
 		return mcp.CacheScopePublic
 	}
 	return mcp.CacheScopePrivate

@@ -67,7 +67,7 @@ func (d definitionsListCommand) composites(ctx context.Context, c *console) ([]s
 			return nil, err
 		}
 		if status.DefinitionsError != "" {
-			c.notef("changed definitions have mistakes; the server still uses the earlier ones: %s", status.DefinitionsError)
+			c.notef("changed files have mistakes; the server still uses the earlier ones: %s", status.DefinitionsError)
 		}
 		return status.Composites, nil
 	}

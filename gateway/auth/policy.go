@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // An Action is what somebody wants to do.
@@ -51,7 +52,7 @@ type Object struct {
 
 // A Policy says who may do what. Its zero value: everybody may call everything,
 // and sees, answers, repairs and cancels their own runs; nobody publishes. A nil
-// Policy is the zero one. It is not changed once it is in use.
+// Policy is the zero one. Once it is in use, only Exchange changes it.
 type Policy struct {
 	// Issuer is whose subjects the grants name, "" = this installation. A
 	// subject of any other is named in full, ISSUER#SUBJECT.
@@ -69,6 +70,35 @@ type Policy struct {
 	// Metrics are who reads the metrics: subjects, and groups as group:NAME. nil =
 	// nobody; where nobody is known and there are no rules, everybody.
 	Metrics []string
+
+	// Current is what holds in place of all above. nil = what is above; see Exchange.
+	Current *atomic.Pointer[Policy]
+}
+
+// Exchange has a policy hold in place of this one, also where this one is in use,
+// provided that Exchangeable was called before it was.
+func (p *Policy) Exchange(by Policy) {
+	by.Current = nil
+	p.Current.Store(&by)
+}
+
+// Exchangeable lets Exchange replace the policy later.
+func (p *Policy) Exchangeable() {
+	own := *p
+	own.Current = nil
+	p.Current = new(atomic.Pointer[Policy])
+	p.Current.Store(&own)
+}
+
+// now is the policy that holds.
+func (p *Policy) now() *Policy {
+	switch {
+	case p == nil:
+		return &Policy{}
+	case p.Current != nil:
+		return p.Current.Load()
+	}
+	return p
 }
 
 // A Publisher is a grant to publish composite tools. What these call by the right
@@ -95,9 +125,7 @@ type Grant struct {
 // May reports whether somebody may do something. It is the one place that
 // checks permission.
 func (p *Policy) May(who Identity, action Action, on Object) bool {
-	if p == nil {
-		p = &Policy{}
-	}
+	p = p.now()
 	own := on.Owner != "" && on.Owner == who.Principal()
 	switch action {
 	case Call:
@@ -130,7 +158,8 @@ func (p *Policy) publishes(who Identity, tool string, as func(Publisher) bool) b
 // operators and publishers are; where there are neither rules nor operators,
 // everybody is.
 func (p *Policy) Oversees(who Identity) bool {
-	if p == nil || p.Rules == nil && len(p.Operators) == 0 {
+	p = p.now()
+	if p.Rules == nil && len(p.Operators) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(p.Operators, func(g Grant) bool { return g.names(p, who) }) ||
@@ -138,7 +167,7 @@ func (p *Policy) Oversees(who Identity) bool {
 }
 
 // Ruled reports whether there are rules about who may call what.
-func (p *Policy) Ruled() bool { return p != nil && p.Rules != nil }
+func (p *Policy) Ruled() bool { return p.now().Rules != nil }
 
 func (p *Policy) mayCall(who Identity, tool string) bool {
 	return p.Rules == nil || slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.allows(p, who, tool) })
@@ -211,6 +240,7 @@ func CheckPattern(pattern string) error {
 // SeesOthers reports whether somebody may see runs of others at all, of
 // whatever tool: if not, nobody need look for them.
 func (p *Policy) SeesOthers(who Identity) bool {
+	p = p.now()
 	names := func(g Grant) bool { return g.names(p, who) }
-	return p != nil && (slices.ContainsFunc(p.Operators, names) || slices.ContainsFunc(p.Approvers, names))
+	return slices.ContainsFunc(p.Operators, names) || slices.ContainsFunc(p.Approvers, names)
 }

@@ -105,6 +105,7 @@ type backend struct {
 	kick      chan struct{} // makes the supervisor try, or list, now
 
 	mu    sync.Mutex
+	rules effectRules
 	tools []Tool // last known, kept while the backend is down; nil = none yet
 }
 
@@ -112,7 +113,7 @@ func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
 	cfg.Env = maps.Clone(cfg.Env)
 	logger = logger.With("backend", cfg.Name)
 	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(cfg.maxResultBytes(), cfg.CACertificates)}
-	return &backend{dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
+	return &backend{rules: effectRules{cfg.Effects, cfg.TrustAnnotations}, dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
 }
 
 // run supervises the backend until ctx ends. After the end of a session it connects again
@@ -265,7 +266,7 @@ func (b *backend) publish(listed *listing) (ttl time.Duration) {
 		}
 	}
 	b.mu.Lock()
-	b.tools = tools
+	b.tools = b.rules.classify(tools)
 	b.mu.Unlock()
 	if len(leftOut) > 0 && !maps.Equal(b.leftOut, leftOut) {
 		names := slices.Sorted(maps.Keys(leftOut))
@@ -277,6 +278,16 @@ func (b *backend) publish(listed *listing) (ttl time.Duration) {
 		return defaultTTL
 	}
 	return max(listed.ttl, minTTL)
+}
+
+// reclassify takes other rules over, and gives the known tools their classes.
+func (b *backend) reclassify(rules []EffectRule, trusted bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rules = effectRules{rules, trusted}
+	if b.tools != nil {
+		b.tools = b.rules.classify(b.tools)
+	}
 }
 
 func (b *backend) lossOf(s *session) error {

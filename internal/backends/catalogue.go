@@ -323,21 +323,35 @@ func (c Config) tool(l listedTool) Tool {
 	if string(t.OutputSchema) == "null" {
 		t.OutputSchema = nil
 	}
-	rule, byHints := c.effect(l.Name, t.Annotations)
-	t.Effect, t.KeyArgument, t.OnUnknown, t.Probe = rule.Class, rule.KeyArgument, rule.OnUnknown, rule.Probe
-	t.byHints = byHints
 	return t
+}
+
+// effectRules give tools their effects.
+type effectRules struct {
+	rules   []EffectRule // first match wins
+	trusted bool         // the backend's own hints count where no rule matches
+}
+
+// classify gives tools with their effects; those that are given stay as they are.
+func (e effectRules) classify(tools []Tool) []Tool {
+	classified := make([]Tool, len(tools))
+	for i, t := range tools {
+		rule, byHints := e.effect(t.Original, t.Annotations)
+		t.Effect, t.KeyArgument, t.OnUnknown, t.Probe, t.byHints = rule.Class, rule.KeyArgument, rule.OnUnknown, rule.Probe, byHints
+		classified[i] = t
+	}
+	return classified
 }
 
 // effect gives the effect of a tool: the first rule that matches, else by the
 // tool's hints if they are trusted (byHints), else unsafe.
-func (c Config) effect(tool string, hints Annotations) (rule EffectRule, byHints bool) {
-	for _, r := range c.Effects {
+func (e effectRules) effect(tool string, hints Annotations) (rule EffectRule, byHints bool) {
+	for _, r := range e.rules {
 		if ok, _ := path.Match(r.Tool, tool); ok {
 			return r, false
 		}
 	}
-	if c.TrustAnnotations {
+	if e.trusted {
 		return EffectRule{Class: hints.class()}, true
 	}
 	return EffectRule{Class: effectUnsafe}, false

@@ -20,7 +20,7 @@ var ErrClosed = errors.New("the backends are closed")
 // A Pool holds one long-lived session with each backend, which all calls
 // share. It is safe for concurrent use.
 type Pool struct {
-	agg      Aggregation
+	agg      atomic.Pointer[Aggregation]
 	logger   *slog.Logger
 	backends []*backend // as configured
 	byName   map[string]*backend
@@ -55,7 +55,8 @@ func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) 
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{agg: agg, logger: logger, byName: map[string]*backend{}}
+	p := &Pool{logger: logger, byName: map[string]*backend{}}
+	p.agg.Store(&agg)
 	for _, cfg := range configs {
 		if err := cfg.check(); err != nil {
 			return nil, err
@@ -169,7 +170,7 @@ func (p *Pool) Unseen(name string) (backend string, ok bool) {
 	if _, known := c.find(name); known {
 		return "", false
 	}
-	i := slices.IndexFunc(c.unseen, func(backend string) bool { return p.agg.mayName(backend, name) })
+	i := slices.IndexFunc(c.unseen, func(backend string) bool { return p.agg.Load().mayName(backend, name) })
 	if i < 0 {
 		return "", false
 	}
@@ -202,6 +203,28 @@ func (p *Pool) OnChange(f func()) {
 	p.onChange = append(p.onChange, f)
 }
 
+// Reconfigure takes other effect rules over, of backends by their names, and another
+// aggregation; the sessions stay. Calls and runs under way keep the classes that they
+// have begun with. An error changes nothing.
+func (p *Pool) Reconfigure(configs []Config, agg Aggregation) error {
+	if err := agg.check(); err != nil {
+		return err
+	}
+	for _, cfg := range configs {
+		if err := cfg.check(); err != nil {
+			return err
+		}
+	}
+	p.agg.Store(&agg)
+	for _, cfg := range configs {
+		if b := p.byName[cfg.Name]; b != nil {
+			b.reclassify(cfg.Effects, cfg.TrustAnnotations)
+		}
+	}
+	p.publish()
+	return nil
+}
+
 // Wake tries a backend that is down now, because something has changed.
 func (p *Pool) Wake(backend string) {
 	if b := p.byName[backend]; b != nil {
@@ -229,7 +252,7 @@ func (p *Pool) publish() {
 		names = append(names, b.cfg.Name)
 		listed = append(listed, b.offered()...)
 	}
-	next, clashes := resolve(p.agg, names, listed)
+	next, clashes := resolve(*p.agg.Load(), names, listed)
 	next.unseen = unseen
 	if len(clashes) > 0 && !slices.Equal(clashes, p.clashes) {
 		p.logger.Error("ignoring tools with the same name; rename them with overrides", "clashes", clashes)

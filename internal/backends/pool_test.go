@@ -541,3 +541,37 @@ func TestNewRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestReconfigure gives tools other classes and names while the sessions stay.
+func TestReconfigure(t *testing.T) {
+	t.Parallel()
+	config := httpConfig(serve(t, eras[0].handler(newTestServer())).URL)
+	p := open(t, config)
+	before, _ := p.Find("be_echo")
+	if before.Effect != "unsafe" {
+		t.Fatalf("without a rule, the class is %s", before.Effect)
+	}
+	changes := 0
+	p.OnChange(func() { changes++ })
+	config.Effects = []EffectRule{{Tool: "echo", Class: "read"}}
+	agg := Aggregation{PrefixFormat: "{workload}-"}
+	if err := p.Reconfigure([]Config{config, {Name: "new", Transport: Stdio, Command: "new"}}, agg); err != nil {
+		t.Fatal(err)
+	}
+	if after, ok := p.Find("be-echo"); !ok || after.Effect != "read" || changes != 1 {
+		t.Errorf("be-echo is %+v, after %d changes", after, changes)
+	}
+	if again := before.Effect; again != "unsafe" {
+		t.Errorf("a tool that was found before changed to %s", again)
+	}
+	if err := p.Reconfigure([]Config{config}, agg); err != nil || changes != 1 {
+		t.Errorf("the same again: %v, %d changes", err, changes)
+	}
+	config.Effects = []EffectRule{{Tool: "[", Class: "read"}}
+	if err := p.Reconfigure([]Config{config}, Aggregation{}); err == nil {
+		t.Error("a rule that is none was taken")
+	}
+	if _, ok := p.Find("be-echo"); !ok {
+		t.Error("an error has changed the names of tools")
+	}
+}

@@ -1,19 +1,15 @@
 package service
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/internal/config"
 )
 
 // A WebURL is the address of a web site, without a final slash; "" = none.
@@ -70,40 +66,6 @@ func (s *Service) whenOpen(next http.Handler) http.Handler {
 		case <-r.Context().Done():
 		}
 	})
-}
-
-// Reload reads definitions again when their files change, until ctx ends. Files with
-// mistakes change nothing; the log and the status show the mistakes.
-func (s *Service) Reload(ctx context.Context, src config.Sources) {
-	log := s.opts.Logger
-	scripts := config.ScriptFiles(s.opts.Loaded.Definitions)
-	last := src.Stamp(scripts...)
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		stamp := src.Stamp(scripts...)
-		if stamp == last {
-			continue
-		}
-		last = stamp
-		found, diags := config.Load(src)
-		if named := config.ScriptFiles(found.Definitions); !slices.Equal(named, scripts) {
-			scripts, last = named, src.Stamp(named...)
-		}
-		if err := diags.Err(); err != nil {
-			s.reloadError.Store(&err)
-			log.Error("changed definitions have mistakes; the server still uses the earlier ones", "error", err)
-			continue
-		}
-		s.reloadError.Store(nil)
-		s.registry.SetFiles(found.Definitions)
-		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
-	}
 }
 
 func namesOf(defs []*definitions.Definition) []string {

@@ -94,6 +94,7 @@ func (o Options) Close() {
 
 // New makes the parts, without starting or calling anything.
 func New(o Options) (*Service, error) {
+	o.Loaded.Auth.Policy.Exchangeable() // by Reload
 	common, err := newShared(o)
 	if err != nil {
 		return nil, err

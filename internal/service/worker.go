@@ -76,7 +76,7 @@ func (s *executor) start(ctx context.Context) error {
 	all := s.runs
 	history := all.CallHistory()
 	calls := activities.New(planted(s.tools()), s.opts.Logger).WithCallHistory(history.CallBefore).TrackUnknown(history.LastAttempt, history.SentUnread).Measure(history.HistorySize).CatchUp(all.CatchUp).Compose(s.resolve, all.ChildOutcome)
-	if s.opts.Loaded.Auth.Policy.Rules != nil {
+	if s.opts.Loaded.Auth.Policy.Ruled() {
 		calls.Permit(s.permits)
 	}
 	activities.Register(s.worker, calls)

@@ -78,7 +78,7 @@ func TestToolsChange(t *testing.T) {
 			t.Errorf("with a mistake %s lists %v", l.version, have)
 		}
 	}
-	if log := d.output.String(); strings.Count(log, "changed definitions have mistakes") != 1 {
+	if log := d.output.String(); strings.Count(log, "changed files have mistakes") != 1 {
 		t.Errorf("the log does not tell of the mistake, or more than once:\n%s", log)
 	}
 	define("first", asks)

@@ -1,0 +1,116 @@
+package service
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/config"
+)
+
+// Reload takes definitions over when their files change, until ctx ends, and of the
+// configuration effects, authorization and aggregation. Files with mistakes change
+// nothing; what is wrong with them is told in the log, and in the status for as long
+// as it is so. What needs a restart is told in the log.
+func (s *Service) Reload(ctx context.Context, src config.Sources) {
+	log := s.opts.Logger
+	scripts := config.ScriptFiles(s.opts.Loaded.Definitions)
+	last := src.Stamp(scripts...)
+	running := withoutReloaded(s.opts.Loaded.Settings)
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		stamp := src.Stamp(scripts...)
+		if stamp == last {
+			continue
+		}
+		last = stamp
+		found, diags := config.Load(src)
+		if named := config.ScriptFiles(found.Definitions); !slices.Equal(named, scripts) {
+			scripts, last = named, src.Stamp(named...)
+		}
+		err := diags.Err()
+		if err == nil && src.Config != "" {
+			err = s.reconfigure(found, running)
+		}
+		if err != nil {
+			s.reloadError.Store(&err)
+			log.Error("changed files have mistakes; the server still uses the earlier ones", "error", err)
+			continue
+		}
+		s.reloadError.Store(nil)
+		s.registry.SetFiles(found.Definitions)
+		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
+	}
+}
+
+// reconfigure takes over what can change while the service runs. running is what it
+// was started with.
+func (s *Service) reconfigure(found *config.Loaded, running config.Settings) error {
+	if err := s.pool.Reconfigure(found.Backends, found.Aggregation); err != nil {
+		return err
+	}
+	changed := s.exchangePolicy(found)
+	changed = append(changed, needRestart(running, withoutReloaded(found.Settings))...)
+	if len(changed) > 0 {
+		s.opts.Logger.Warn("changes of the configuration need a restart; until then, what was there at the start holds", "keys", strings.Join(changed, ", "))
+	}
+	if s.front != nil {
+		s.front.gateway.SetOffers(s.front.offers())
+	}
+	s.warnUnmatched(found)
+	return nil
+}
+
+// exchangePolicy takes the rules of authorization over. Whether there are any is
+// what listeners and workers are started by, so that needs a restart.
+func (s *Service) exchangePolicy(found *config.Loaded) (restart []string) {
+	old, next := &s.opts.Loaded.Auth, found.Auth
+	if next.Ruled != old.Ruled || next.Policy.Ruled() != old.Policy.Ruled() {
+		return []string{"authorization (rules where there were none, or none where there were rules)"}
+	}
+	if !next.Ruled {
+		next.Policy.Publishers = old.Policy.Publishers // see LetPublish
+	}
+	old.Policy.Exchange(next.Policy)
+	return nil
+}
+
+// withoutReloaded gives settings without what is taken over while the service runs.
+func withoutReloaded(s config.Settings) config.Settings {
+	s.Aggregation = backends.Aggregation{}
+	s.Auth.Policy, s.Auth.Ruled = auth.Policy{}, false
+	s.Backends = slices.Clone(s.Backends)
+	for i := range s.Backends {
+		s.Backends[i].Effects, s.Backends[i].TrustAnnotations = nil, false
+	}
+	return s
+}
+
+// restartKeys are the keys of the configuration by the settings that they make.
+var restartKeys = map[string]string{
+	"Name": "name", "Backends": "backends", "Prefix": "aggregation.compositeToolPrefix", "LogLevel": "operational.logLevel",
+	"Auth": "incomingAuth or approvals", "Scripts": "scripts", "Quotas": "quotas", "MaxDepth": "maxWorkflowDepth",
+	"Outgoing": "outgoingAuth", "Limits": "limits of backends", "Telemetry": "telemetry", "Publishing": "publishing", "OnDisconnect": "onDisconnect",
+}
+
+// needRestart names the keys whose settings differ.
+func needRestart(running, found config.Settings) (keys []string) {
+	was, is := reflect.ValueOf(running), reflect.ValueOf(found)
+	for i := range was.NumField() {
+		if !reflect.DeepEqual(was.Field(i).Interface(), is.Field(i).Interface()) {
+			keys = append(keys, restartKeys[was.Type().Field(i).Name])
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
