@@ -88,8 +88,22 @@ func (r *reader) oneOf(p keyPath, word string, known, unsupported []string) {
 	case slices.Contains(unsupported, word):
 		r.errorf(p, "value", "%q is not supported; use %s", word, either(known))
 	default:
-		r.errorf(p, "value", "%q is not known%s; use %s", word, template.DidYouMean(word, known), either(known))
+		r.errorf(p, "value", "%q is not known%s; use %s", word, nearWord(word, known), either(known))
 	}
+}
+
+// nearWord says which word may be meant: one with nearly the letters, or one that has
+// the word in it, as streamable-http has http.
+func nearWord(word string, known []string) string {
+	if hint := template.DidYouMean(word, known); hint != "" {
+		return hint
+	}
+	for _, k := range known {
+		if word != "" && slices.Contains(strings.FieldsFunc(k, func(r rune) bool { return r == '-' || r == '_' }), strings.ToLower(word)) {
+			return fmt.Sprintf(" (did you mean %q?)", k)
+		}
+	}
+	return ""
 }
 
 // between checks that a number or a duration is not out of range.

@@ -13,7 +13,7 @@ import (
 
 // isClientFile reports whether a document is such a file.
 func isClientFile(root *yaml.Node) bool {
-	return child(root, "mcpServers") != nil || child(root, "servers") != nil && child(root, "backends") == nil
+	return child(root, "backends") == nil && (child(root, "mcpServers") != nil || child(root, "servers") != nil)
 }
 
 // clientServers gives the servers of a client's file as a configuration. Those that

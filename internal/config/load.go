@@ -113,15 +113,14 @@ func (l *loader) configuration(file string, data []byte) {
 	}
 	var c configuration
 	r := &reader{file: file, root: root, env: l.env}
-	r.diags = definitions.Decode(file, root, &c)
-	switch {
-	case r.diags.HasErrors():
-	case l.callersOnly:
+	written := definitions.Decode(file, root, &c)
+	if l.callersOnly {
 		l.settings = r.callers(&c)
-	default:
+	} else {
 		l.settings = r.read(&c)
 	}
-	l.report(r.diags)
+	l.report(offerInit(written))
+	l.report(beyond(root, written, r.diags))
 	l.rules = r.rules
 	if l.callersOnly {
 		return

@@ -21,22 +21,22 @@ import (
 type configuration struct {
 	Name              string        `yaml:"name" help:"Name of the server, as clients see it."`
 	GroupRef          string        `yaml:"groupRef" help:"Group of workloads in ToolHive. Its workloads are not discovered; list them under backends."`
-	IncomingAuth      *incomingAuth `yaml:"incomingAuth" help:"How callers show who they are. Without it, everybody is anonymous."`
+	IncomingAuth      *incomingAuth `yaml:"incomingAuth" meant:"auth,authentication,oidc" help:"How callers show who they are. Without it, everybody is anonymous."`
 	OutgoingAuth      *outgoingAuth `yaml:"outgoingAuth" help:"Which credentials backends get."`
-	Backends          []*backend    `yaml:"backends" help:"The MCP servers whose tools are served, and called by composite tools."`
+	Backends          []*backend    `yaml:"backends" meant:"mcpServers,servers,mcp_servers,upstreams" help:"The MCP servers whose tools are served, and called by composite tools."`
 	Aggregation       *aggregation  `yaml:"aggregation" help:"Which tools clients see, and under which names."`
-	CompositeTools    []yaml.Node   `yaml:"compositeTools" help:"Definitions of composite tools; see language.md."` // definitions.ParseNode reads each
+	CompositeTools    []yaml.Node   `yaml:"compositeTools" meant:"composites,definitions,workflows,composite_tools" help:"Definitions of composite tools; see language.md."` // definitions.ParseNode reads each
 	CompositeToolRefs []*reference  `yaml:"compositeToolRefs" help:"Names of definitions, or of their resources, that are offered besides compositeTools. Default: all of the file and of --definitions."`
 	Operational       *operational  `yaml:"operational" help:"Log level and timeouts."`
 
-	Telemetry *telemetryRules `yaml:"telemetry" help:"Where traces and metrics are sent."`
+	Telemetry *telemetryRules `yaml:"telemetry" meant:"tracing,metrics,otel" help:"Where traces and metrics are sent."`
 
 	// Ours.
-	Authorization *authorization `yaml:"authorization" help:"Who may call, operate, approve and publish which tools. Without it, every caller may call everything."`
+	Authorization *authorization `yaml:"authorization" meant:"authz,permissions,access,rules" help:"Who may call, operate, approve and publish which tools. Without it, every caller may call everything."`
 	Approvals     *approvals     `yaml:"approvals" help:"How people sign in to the approvals page, where that does not follow from incomingAuth.oidc.clientId."`
 	Publishing    *publishing    `yaml:"publishing" help:"Which published composite tools are offered, and when."`
 	Scripts       *scripts       `yaml:"scripts" help:"What scripts may do."`
-	Quotas        *quotas        `yaml:"quotas" help:"How much one caller may have at a time."`
+	Quotas        *quotas        `yaml:"quotas" meant:"rateLimits,limits" help:"How much one caller may have at a time."`
 
 	MaxWorkflowDepth *int `yaml:"maxWorkflowDepth" min:"1" max:"100" default:"10" help:"How deep composite tools may call each other."`
 
@@ -59,25 +59,25 @@ type reference struct {
 // A backend is an MCP server that perdure calls.
 type backend struct {
 	Name         string         `yaml:"name" required:"" help:"Name of the backend, by which definitions and this file know it."`
-	URL          string         `yaml:"url" help:"URL of the server, for streamable-http and sse."`
+	URL          string         `yaml:"url" meant:"uri,endpoint,serverUrl,address,baseUrl,host" help:"URL of the server, for streamable-http and sse."`
 	Transport    string         `yaml:"transport" enum:"streamable-http,sse,stdio" help:"How the server is reached. With command, the default is stdio."`
 	Type         string         `yaml:"type" help:"Type of the workload in ToolHive; it is not read."`
-	CABundlePath string         `yaml:"caBundlePath" help:"File with certificates in PEM that are trusted besides those of the system."`
+	CABundlePath string         `yaml:"caBundlePath" meant:"ca,caCert,cacert" help:"File with certificates in PEM that are trusted besides those of the system."`
 	Metadata     map[string]any `yaml:"metadata" help:"Anything; it is not read."`
 
 	// Ours. In command, args, dir, the values of env and headers, and in url,
 	// ${env:NAME} is a variable of perdure's own environment.
-	Headers          map[string]string    `yaml:"headers" help:"Headers that every request has, besides those of outgoingAuth; ${env:NAME} is a variable of perdure's own environment."`
-	Command          string               `yaml:"command" help:"Program to start, for stdio. Here, in args, env, dir and url, ${env:NAME} is a variable of perdure's own environment, and ${env:NAME:-TEXT} says what holds without it."`
-	Args             []string             `yaml:"args" help:"Arguments of the program."`
-	Env              map[string]string    `yaml:"env" help:"Environment variables of the program."`
-	PassEnv          []string             `yaml:"passEnv" help:"Variables of perdure's own environment that the program gets, too."`
-	Dir              string               `yaml:"dir" help:"Directory in which the program runs."`
+	Headers          map[string]string    `yaml:"headers" meant:"header,auth,token,bearer,authentication,http_headers" help:"Headers that every request has, besides those of outgoingAuth; ${env:NAME} is a variable of perdure's own environment."`
+	Command          string               `yaml:"command" meant:"cmd,exec,program,run,image" help:"Program to start, for stdio. Here, in args, env, dir and url, ${env:NAME} is a variable of perdure's own environment, and ${env:NAME:-TEXT} says what holds without it."`
+	Args             []string             `yaml:"args" meant:"arguments,argv" help:"Arguments of the program."`
+	Env              map[string]string    `yaml:"env" meant:"environment,envs,envVars,env_vars" help:"Environment variables of the program."`
+	PassEnv          []string             `yaml:"passEnv" meant:"pass_env,envFrom,secrets" help:"Variables of perdure's own environment that the program gets, too."`
+	Dir              string               `yaml:"dir" meant:"cwd,workdir,workingDir,working_directory" help:"Directory in which the program runs."`
 	User             string               `yaml:"user" help:"User as which the program runs, by name or number."`
 	Group            string               `yaml:"group" help:"Group of the program, by name or number. Default: that of user."`
-	Effects          []*effectRule        `yaml:"effects" help:"What calls of tools do in the world. The first rule that matches counts; a tool without one is unsafe."`
+	Effects          []*effectRule        `yaml:"effects" meant:"effect,tools,classes" help:"What calls of tools do in the world. The first rule that matches counts; a tool without one is unsafe."`
 	TrustAnnotations bool                 `yaml:"trustAnnotations" default:"false" help:"Take the effect class of tools without a rule from the server's own annotations."`
-	Timeout          definitions.Duration `yaml:"timeout" min:"0s" help:"Timeout of a call. Default: that of operational.timeouts."`
+	Timeout          definitions.Duration `yaml:"timeout" meant:"timeoutSeconds,callTimeout" min:"0s" help:"Timeout of a call. Default: that of operational.timeouts."`
 	Limits           *callLimits          `yaml:"limits" help:"Limits of calls, of all processes together."`
 }
 

@@ -3,7 +3,9 @@ package config
 import (
 	"encoding/json"
 	"net/url"
+	"os"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -73,6 +75,9 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 		if b.Command == "" {
 			r.errorf(p.to("command"), "backends", "is missing: the program to start")
 		}
+		if words := strings.Fields(b.Command); len(words) > 1 && len(b.Args) == 0 && !exists(b.Command) {
+			r.errorf(p.to("command"), "backends", "is a program and its arguments in one text; write command: %s, args: [%s]", words[0], strings.Join(words[1:], ", "))
+		}
 		if err := backends.CheckAccount(b.User, b.Group); err != nil {
 			r.errorf(p.to("user"), "backends", "%s", err)
 		}
@@ -140,4 +145,9 @@ func (r *reader) timeouts(c *configuration) map[string]time.Duration {
 		limits[name] = time.Duration(limit)
 	}
 	return limits
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }

@@ -67,8 +67,8 @@ func (r Role) Run(ctx context.Context) error {
 	handler := s.Health()
 	if r.Gateway != nil {
 		handler = s.Clients()
-		go s.Reload(ctx, r.Sources)
 	}
+	go s.Reload(ctx, r.Sources)
 	err = s.Serve(ctx, r.Listener, handler, func() <-chan error {
 		r.Logger.Info("ready", s.Where(r.Listener)...)
 		return nil
