@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -261,7 +262,7 @@ func (c *schemaCheck) property(path, label string, p *Property) {
 	case p.Type == "":
 		c.errorf(template.AtMember(path, "type"), "required", "%s: type is required", label)
 	case !slices.Contains(propertyTypes, p.Type):
-		c.errorf(template.AtMember(path, "type"), "output", "%s: type %q is not known%s; known types: %s", label, p.Type, template.DidYouMean(p.Type, propertyTypes), strings.Join(propertyTypes, ", "))
+		c.errorf(template.AtMember(path, "type"), "output", "%s: type %q is not known%s; known types: %s", label, p.Type, cmp.Or(meantType(p.Type), template.DidYouMean(p.Type, propertyTypes)), strings.Join(propertyTypes, ", "))
 	}
 	if strings.TrimSpace(p.Description) == "" {
 		c.errorf(template.AtMember(path, "description"), "required", "%s: description is required", label)

@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/perdure/perdure/definitions/template"
@@ -28,6 +29,8 @@ func (c *checker) step(n node) {
 // meantTypes are the names of step types in other systems.
 var meantTypes = map[string]string{
 	"approval": "write type: elicitation", "approve": "write type: elicitation", "confirm": "write type: elicitation",
+	"input": "write type: elicitation", "elicit": "write type: elicitation", "question": "write type: elicitation",
+	"http": "write type: tool; a server offers the request as a tool", "agent": "write type: tool; a server offers it as a tool", "llm": "write type: tool; a server offers it as a tool",
 	"human": "write type: elicitation", "prompt": "write type: elicitation", "gate": "write type: elicitation", "ask": "write type: elicitation",
 	"conditional": "a step of any type has a condition", "if": "a step of any type has a condition", "switch": "a step of any type has a condition",
 	"loop": "write type: forEach", "map": "write type: forEach", "for": "write type: forEach", "for_each": "write type: forEach",
@@ -80,7 +83,7 @@ func (c *checker) onError(n node) {
 		return
 	case Retry:
 	default:
-		c.stepErrorf(n, "onError.action", "action", "onError: action %q is not known; known values: abort, continue and retry", e.Action)
+		c.stepErrorf(n, "onError.action", "action", "onError: action %q is not known%s; known values: abort, continue and retry", e.Action, meantAction(e.Action))
 		return
 	}
 	if _, known := KindOf(n.step.Type); known && !n.step.Type.Traits().Retried {
@@ -100,4 +103,18 @@ func (c *checker) retry(n node, field string, e *OnError) {
 	if e.RetryDelay < 0 {
 		c.stepErrorf(n, field+".retryDelay", "limit", "%s: retryDelay must not be negative", field)
 	}
+}
+
+// otherActions are what actions are called elsewhere.
+var otherActions = map[string]Action{
+	"fail": Abort, "stop": Abort, "error": Abort, "throw": Abort, "exit": Abort, "ignore": Continue, "skip": Continue, "proceed": Continue, "repeat": Retry, "again": Retry,
+}
+
+// meantAction says which action is meant, as words that follow a message; "" = not
+// known.
+func meantAction(a Action) string {
+	if meant, ok := otherActions[strings.ToLower(string(a))]; ok {
+		return fmt.Sprintf(": write %s", meant)
+	}
+	return template.DidYouMean(string(a), []string{string(Abort), string(Continue), string(Retry)})
 }

@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -160,6 +161,9 @@ func (c *templateCheck) text(n node, r read) *template.Template {
 	if t == nil {
 		return nil
 	}
+	if found := t.Foreign(); found != "" {
+		c.readf(r, SeverityWarning, "not-a-template", "%s: %s: %s is taken as text; a template is {{.params.x}} or {{.steps.ID.output.x}}", r.label, r.field, template.Excerpt(found))
+	}
 	c.placed = append(c.placed, placedTemplate{r, t})
 	for _, ref := range t.Refs() {
 		r.at, r.lenient = ref.Offset, ref.Lenient
@@ -259,8 +263,30 @@ func (c *templateCheck) reference(n node, r read, ref template.Ref) {
 			warn("unknown-field", "a call has no %q%s; known fields: %s", ref.Path[0], template.DidYouMean(ref.Path[0], callFields), strings.Join(callFields, ", "))
 		}
 	default:
-		warn("unknown-field", "unknown name .%s%s; known names: .%s", ref.Root, template.DidYouMean(ref.Root, roots), strings.Join(roots, ", ."))
+		warn("unknown-field", "unknown name .%s%s; known names: .%s", ref.Root, c.meantRoot(ref.Root), strings.Join(roots, ", ."))
 	}
+}
+
+// meantRoot says what may be meant by a name that is no root of the data.
+func (c *templateCheck) meantRoot(name string) string {
+	if c.steps[name] != nil {
+		return ": write .steps." + name
+	}
+	return cmp.Or(template.MeantRoot(name), template.DidYouMean(name, roots))
+}
+
+// meantField says what may be meant by a field that no step has.
+func meantField(field, step string, s *Step) string {
+	hint := template.DidYouMean(field, stepFields)
+	switch {
+	case hint != "":
+		return hint
+	case s.Type.Traits().Asks && slices.Contains([]string{"approved", "accepted", "answer", "answered", "declined", "response", "decision"}, field):
+		return fmt.Sprintf(`: write {{eq .steps.%s.action "accept"}}`, step)
+	case s.Type.Traits().Asks:
+		return fmt.Sprintf(": write .steps.%s.content.%s", step, field)
+	}
+	return fmt.Sprintf(": write .steps.%s.output.%s", step, field)
 }
 
 // ownOutput checks a template that reads .output.
@@ -324,7 +350,7 @@ func (c *templateCheck) stepReference(r read, ref template.Ref) {
 	}
 	if len(r.what) > 0 && !slices.Contains(stepFields, r.what[0]) {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, but a step has %s%s",
-			r.label, r.field, r.what[0], r.step, strings.Join(stepFields, ", "), template.DidYouMean(r.what[0], stepFields))
+			r.label, r.field, r.what[0], r.step, strings.Join(stepFields, ", "), meantField(r.what[0], r.step, c.steps[r.step]))
 	}
 	if s := c.steps[r.step]; len(r.what) > 0 && !s.Type.Traits().Asks && slices.Contains(answerFields, r.what[0]) {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, which only a step of type elicitation has", r.label, r.field, r.what[0], r.step)

@@ -105,9 +105,10 @@ func (c *surroundings) toolHint(name string) string {
 		return ""
 	}
 	var names, same []string
+	plain := strings.ReplaceAll(strings.TrimPrefix(name, "mcp__"), "__", "_") // as some clients name tools
 	for _, t := range c.allTools() {
 		names = append(names, t.Name)
-		if strings.EqualFold(t.Original, name) || Identifier(t.Name) == Identifier(name) {
+		if strings.EqualFold(t.Original, name) || strings.EqualFold(Identifier(t.Name), Identifier(plain)) {
 			same = append(same, t.Name)
 		}
 	}

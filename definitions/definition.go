@@ -95,7 +95,7 @@ const (
 // spec of a VirtualMCPCompositeToolDefinition resource, become this type.
 type Definition struct {
 	Name        string         `yaml:"name" json:"name"`
-	Description string         `yaml:"description" json:"description" meant:"summary,title"`
+	Description string         `yaml:"description" json:"description" meant:"summary,title,desc,descr"`
 	Version     string         `yaml:"version,omitempty" json:"version,omitempty"` // semver; "" = not versioned
 	Parameters  map[string]any `yaml:"parameters,omitempty" json:"parameters,omitempty" meant:"inputs,input,args,arguments,params,inputSchema"`
 	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // of the whole run; 0 = DefaultTimeout
@@ -205,9 +205,9 @@ type Step struct {
 	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty"`
 
 	// elicitation
-	Message   string     `yaml:"message,omitempty" json:"message,omitempty" meant:"prompt,question,text"`      // a template
-	Schema    FormSchema `yaml:"schema,omitempty" json:"schema,omitempty" meant:"form,fields,requestedSchema"` // flat JSON Schema; nil = no fields
-	Mode      Mode       `yaml:"mode,omitempty" json:"mode,omitempty"`                                         // "" = FormMode
+	Message   string     `yaml:"message,omitempty" json:"message,omitempty" meant:"prompt,question,text,title,ask"`                    // a template
+	Schema    FormSchema `yaml:"schema,omitempty" json:"schema,omitempty" meant:"form,fields,requestedSchema,options,choices,answers"` // flat JSON Schema; nil = no fields
+	Mode      Mode       `yaml:"mode,omitempty" json:"mode,omitempty"`                                                                 // "" = FormMode
 	OnDecline *Handler   `yaml:"onDecline,omitempty" json:"onDecline,omitempty"`
 	OnCancel  *Handler   `yaml:"onCancel,omitempty" json:"onCancel,omitempty"`
 
@@ -251,8 +251,8 @@ type Compensation struct {
 // OnError says what follows when a step fails. The zero value aborts.
 type OnError struct {
 	Action     Action   `yaml:"action,omitempty" json:"action,omitempty"`
-	RetryCount int      `yaml:"retryCount,omitempty" json:"retryCount,omitempty" also:"maxRetries"` // retries after the first attempt
-	RetryDelay Duration `yaml:"retryDelay,omitempty" json:"retryDelay,omitempty"`                   // before the first retry; 0 = DefaultRetryDelay
+	RetryCount int      `yaml:"retryCount,omitempty" json:"retryCount,omitempty" also:"maxRetries" meant:"retry,retries,attempts,maxAttempts,max_retries,count,times"` // retries after the first attempt
+	RetryDelay Duration `yaml:"retryDelay,omitempty" json:"retryDelay,omitempty" meant:"delay,backoff,interval,retry_delay"`                                           // before the first retry; 0 = DefaultRetryDelay
 }
 
 // A Handler says what follows an elicitation that was declined or cancelled.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -158,8 +160,36 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is not a duration: write a number with a unit, such as 30s, 5m or 1h30m", text)
+		return fmt.Errorf("%q is not a duration: write %s", text, cmp.Or(meantDuration(string(text)), "a number with a unit, such as 30s, 5m or 1h30m"))
 	}
 	*d = Duration(parsed)
 	return nil
+}
+
+// otherDuration is a duration as people and other systems write it.
+var otherDuration = regexp.MustCompile(`^(\d+) *([a-z]+)$`)
+
+// otherUnits are what units are called elsewhere, in hours, minutes or seconds.
+var otherUnits = map[string]struct {
+	factor int
+	unit   string
+}{
+	"s": {1, "s"}, "sec": {1, "s"}, "secs": {1, "s"}, "second": {1, "s"}, "seconds": {1, "s"}, "m": {1, "m"}, "min": {1, "m"}, "mins": {1, "m"}, "minute": {1, "m"}, "minutes": {1, "m"},
+	"h": {1, "h"}, "hr": {1, "h"}, "hrs": {1, "h"}, "hour": {1, "h"}, "hours": {1, "h"}, "d": {24, "h"}, "day": {24, "h"}, "days": {24, "h"}, "w": {168, "h"}, "week": {168, "h"}, "weeks": {168, "h"},
+}
+
+// meantDuration is a duration as Go writes it, of one in other words: 5 minutes, 1d,
+// PT5M, 1h 30m; "" = not known. Of a number alone it is not known.
+func meantDuration(text string) string {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if m := otherDuration.FindStringSubmatch(text); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil && otherUnits[m[2]].factor > 0 {
+			return strconv.Itoa(n*otherUnits[m[2]].factor) + otherUnits[m[2]].unit
+		}
+	}
+	joined := strings.TrimPrefix(strings.ReplaceAll(text, " ", ""), "pt")
+	if _, err := time.ParseDuration(joined); err == nil && joined != text {
+		return joined
+	}
+	return ""
 }

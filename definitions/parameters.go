@@ -101,7 +101,7 @@ func lightText(typ string, optional bool, standard string, hasStandard bool) (ma
 	items, isArray := strings.CutPrefix(typ, "[")
 	name := strings.TrimSpace(strings.TrimSuffix(items, "]"))
 	if !slices.Contains(lightTypes, name) {
-		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known types: %s, and [TYPE] for an array of them", name, template.DidYouMean(name, lightTypes), enumerate(lightTypes))
+		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known types: %s, and [TYPE] for an array of them", name, cmp.Or(meantType(name), template.DidYouMean(name, lightTypes)), enumerate(lightTypes))
 	}
 	schema := map[string]any{}
 	if name != "any" {
@@ -215,4 +215,18 @@ func quoteArrays(data []byte) []byte {
 		lines[i] = optionalArray.ReplaceAllString(strings.TrimSuffix(line, "\r"), "$1'$2'$3")
 	}
 	return []byte(strings.Join(lines, "\n"))
+}
+
+// otherTypes are what types are called elsewhere.
+var otherTypes = map[string]string{
+	"str": "string", "text": "string", "int": "integer", "int64": "integer", "long": "integer", "float": "number", "double": "number", "decimal": "number",
+	"bool": "boolean", "list": "array", "tuple": "array", "dict": "object", "map": "object", "struct": "object", "json": "object",
+}
+
+// meantType says which type is meant, as words that follow a message; "" = not known.
+func meantType(name string) string {
+	if meant := otherTypes[strings.ToLower(name)]; meant != "" {
+		return ": write " + meant
+	}
+	return ""
 }

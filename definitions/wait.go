@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func parseFor(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not a duration: write a number with a unit, such as 30s, 90m or 72h", template.Excerpt(text))
+		return 0, fmt.Errorf("%s is not a duration: write %s", template.Excerpt(text), cmp.Or(meantDuration(text), "a number with a unit, such as 30s, 90m or 72h"))
 	}
 	return d, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -275,7 +276,7 @@ func (d *decoder) member(p pair, v reflect.Value, path string) {
 
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.errorf(n, path, "type", "%s must be a mapping, not %s", label(path), describeNode(n))
+		d.errorf(n, path, "type", "%s must be a mapping, not %s%s", label(path), describeNode(n), meantMapping(n, v.Type()))
 		return
 	}
 	d.place(n, v)
@@ -327,7 +328,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
-		d.errorf(n, path, "type", "%s must be a list, not %s", label(path), describeNode(n))
+		d.errorf(n, path, "type", "%s must be a list, not %s%s", label(path), describeNode(n), meantList(n, v.Type()))
 		return
 	}
 	t := v.Type()
@@ -369,4 +370,33 @@ func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) 
 		Message:  fmt.Sprintf(format, args...),
 		Check:    check,
 	})
+}
+
+// meantList says how to write a list of what is no list, as words that follow a
+// message; "" = not known.
+func meantList(n *yaml.Node, t reflect.Type) string {
+	switch {
+	case n.Kind == yaml.ScalarNode && t.Elem().Kind() == reflect.String:
+		return ": write [" + n.Value + "]"
+	case n.Kind == yaml.MappingNode && t.Elem() == reflect.TypeFor[*Step]():
+		return ": write each step as - id: NAME"
+	}
+	return ""
+}
+
+// meantMapping says the same of a text where a mapping is wanted.
+func meantMapping(n *yaml.Node, t reflect.Type) string {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		return ""
+	case t == reflect.TypeFor[OnError]() && strings.EqualFold(n.Value, string(Retry)):
+		return ": write {action: retry, retryCount: 3}"
+	case t == reflect.TypeFor[OnError](), t == reflect.TypeFor[Handler]():
+		return ": write {action: " + n.Value + "}"
+	case t == reflect.TypeFor[Property]():
+		return ": write {type: string, description: …, value: …}"
+	case t == reflect.TypeFor[Output]():
+		return ": write properties, each with type, description and value"
+	}
+	return ""
 }

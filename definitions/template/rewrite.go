@@ -33,6 +33,10 @@ func checkNode(text string, node parse.Node, trees map[string]*parse.Tree) *Synt
 		switch node := node.(type) {
 		case *parse.IdentifierNode:
 			found = checkFunction(node)
+		case *parse.NumberNode:
+			if strings.HasPrefix(node.Text, "'") {
+				found = &SyntaxError{int(node.Pos), fmt.Sprintf("%s is the number of a character; a text stands in double quotes, or in backquotes: `%s`", node.Text, strings.Trim(node.Text, "'"))}
+			}
 		case *parse.PipeNode:
 			for i, cmd := range node.Cmds {
 				if found == nil {
@@ -73,9 +77,20 @@ func checkCommand(cmd *parse.CommandNode, piped bool) *SyntaxError {
 		return nil
 	}
 	if args > 0 {
-		return &SyntaxError{int(cmd.Pos), fmt.Sprintf("%s is not a function and takes no arguments", cmd.Args[0])}
+		return &SyntaxError{int(cmd.Pos), fmt.Sprintf("%s is not a function and takes no arguments%s", cmd.Args[0], infix(cmd))}
 	}
 	return nil
+}
+
+// infix says how to write a function that stands between its arguments, as words that
+// follow a message; "" = none does.
+func infix(cmd *parse.CommandNode) string {
+	if len(cmd.Args) == 3 {
+		if function, ok := cmd.Args[1].(*parse.IdentifierNode); ok && isFunction(function.Ident) {
+			return fmt.Sprintf("; write {{%s %s %s}}", function.Ident, cmd.Args[0], cmd.Args[2])
+		}
+	}
+	return ""
 }
 
 // checkRecursion refuses templates that call themselves, directly or not.

@@ -73,21 +73,65 @@ func syntaxError(text string, err error) *SyntaxError {
 // hyphenated is a path with a hyphen in one of its names.
 var hyphenated = regexp.MustCompile(`\.steps\.([A-Za-z0-9_]*-[A-Za-z0-9_-]*)((\.[A-Za-z0-9_]+)*)`)
 
-// remedy says what to write instead, as the end of a message; "" = unknown.
+// remedies are what to write instead, by a message of the parser.
+var remedies = map[string]string{
+	`unexpected "=" in operand`:           `; values are compared by functions, as in {{eq .params.env "test"}}`,
+	`unexpected ">" in operand`:           `; values are compared by functions, as in {{gt .params.count 5}}`,
+	`unexpected "<" in operand`:           `; values are compared by functions, as in {{lt .params.count 5}}`,
+	`unexpected "!" in operand`:           `; write {{not .params.x}}, or {{ne .params.x "y"}}`,
+	`unexpected "?" in operand`:           `; write {{if .params.x}}a{{else}}b{{end}}, or {{ternary "a" "b" .params.x}}`,
+	`unexpected "|" in command`:           `; write {{or .params.a .params.b}}`,
+	`unexpected "&" in operand`:           `; write {{and .params.a .params.b}}`,
+	`unexpected "(" in operand`:           `; functions take their arguments without parentheses and commas, as in {{join "," .params.tags}}`,
+	`illegal number syntax: "+"`:          `; write {{add .params.a .params.b}}, or two templates for texts`,
+	`illegal number syntax: "-"`:          `; write {{sub .params.a .params.b}}`,
+	"unexpected EOF":                      "; {{if}}, {{range}} and {{with}} end with {{end}}",
+	"unclosed action":                     "; an action ends with }}",
+	"bad character U+007D '}'":            "; an action ends with }}",
+	"bad character U+005B '['":            `; an element is read by index: {{index .steps.ID.output.items 0}}`,
+	"unexpected bad character U+0026 '&'": "; write {{and .params.a .params.b}}",
+}
+
+// remedy says what to write instead, as words that follow a message; "" where that
+// is not known.
 func remedy(text string, offset int, message string) string {
 	switch {
-	case message == `unexpected "=" in operand`:
-		return `; values are compared by functions, as in {{eq .params.env "test"}}`
-	case message == "bad character U+007D '}'", message == "unclosed action":
-		return "; an action ends with }}"
 	case message == "bad character U+002D '-'":
 		if m := hyphenated.FindStringSubmatch(text); m != nil {
 			return fmt.Sprintf(`; a name with a hyphen is read by index: {{(index .steps %q)%s}}`, m[1], m[2])
 		}
 		return "; a name with a hyphen is read by index: {{index .params \"a-b\"}}"
+	case strings.HasPrefix(message, "malformed character constant"):
+		return `; a text stands in double quotes, or in backquotes`
+	case message == "unexpected {{end}}" && loopOfOthers.MatchString(text):
+		return "; a loop is {{range $item := .params.items}}{{$item}}{{end}}"
+	}
+	return remedies[message]
+}
+
+// loopOfOthers begins a loop as other template languages write it.
+var loopOfOthers = regexp.MustCompile(`\{\{-?\s*(for|each|foreach)\s|\{%`)
+
+// foreign is a template as other systems write it, in a text that has none.
+var foreign = regexp.MustCompile(`\$\{\{?\s*(params|inputs?|steps|forEach)\.[^}]*\}|\{\.(params|steps|forEach)\.[^}]*\}|\{%.*%\}|<%.*%>|\$\((params|inputs|steps)\.[^)]*\)`)
+
+// Foreign gives what in a text without actions looks like a template of another
+// system, or of one whose braces are not all there; "" = nothing does.
+func (t *Template) Foreign() string {
+	if t.main != nil {
+		return ""
+	}
+	if found := foreign.FindString(t.text); found != "" {
+		return found
+	}
+	if i := strings.Index(t.text, "}}"); i >= 0 && rootName.MatchString(t.text[:i]) {
+		return t.text[:i+2]
 	}
 	return ""
 }
+
+// rootName is the beginning of a path as templates read it.
+var rootName = regexp.MustCompile(`\.(params|steps|forEach)\.`)
 
 // Roots are the names that templates of a definition read, after a dot.
 var Roots = []string{"params", "steps", "forEach", "workflow", "vars"}
@@ -96,6 +140,27 @@ var Roots = []string{"params", "steps", "forEach", "workflow", "vars"}
 var otherNames = map[string]string{
 	"length": "len", "size": "len", "count": "len", "equals": "eq", "equal": "eq", "toJSON": "json", "to_json": "json", "tojson": "json", "stringify": "json",
 	"from_json": "fromJson", "fromJSON": "fromJson", "parseJson": "fromJson", "concat": "print", "lowercase": "lower", "uppercase": "upper",
+	"toUpper": "upper", "toLower": "lower", "toupper": "upper", "tolower": "lower", "strip": "trim", "substring": "substr",
+	"toString": "toString", "str": "toString", "toInt": "int", "ifelse": "ternary", "includes": "contains", "parse_json": "fromJson",
+}
+
+// otherRoots are what data is called elsewhere, and how templates read it here.
+var otherRoots = map[string]string{
+	"inputs": "params", "input": "params", "args": "params", "arguments": "params", "parameters": "params", "param": "params",
+	"results": "steps", "outputs": "steps", "jobs": "steps", "needs": "steps", "step": "steps", "tasks": "steps",
+	"item": "forEach.item", "each": "forEach.item", "loop": "forEach.index",
+}
+
+// MeantRoot says what to write for the name of data as other systems have it, as words
+// that follow a message; "" = not known.
+func MeantRoot(name string) string {
+	switch meant := otherRoots[name]; {
+	case meant != "":
+		return ": write ." + meant
+	case name == "env" || name == "secrets" || name == "environment":
+		return ": templates do not read the environment; a backend gets its secrets from the configuration"
+	}
+	return ""
 }
 
 // unknownFunction is the message for an unknown function, with what to write instead.
@@ -104,6 +169,10 @@ func unknownFunction(name string) string {
 	switch other := otherNames[name]; {
 	case slices.Contains(Roots, name):
 		return fmt.Sprintf("function %q not found: write .%s, with a dot before it", name, name)
+	case otherRoots[name] != "":
+		return fmt.Sprintf("function %q not found: write .%s, with a dot before it", name, otherRoots[name])
+	case name == "now" || name == "date" || name == "uuid" || name == "random":
+		return fmt.Sprintf("function %q not found: a run has no clock and no chance; read .workflow.start_time or .workflow.id", name)
 	case other != "" && slices.Contains(functions, other):
 		return fmt.Sprintf("function %q not found: write %s", name, other)
 	}
