@@ -8,6 +8,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -169,12 +170,26 @@ func fail(c *console, err error) int {
 	case errors.Is(err, errReported):
 		return 1
 	case errors.As(err, &usage):
-		fmt.Fprintln(c.err, "perdure:", err)
+		fmt.Fprintln(c.err, "perdure:", plainJSON(err))
 		return 2
 	default:
-		fmt.Fprintln(c.err, "perdure:", err)
+		fmt.Fprintln(c.err, "perdure:", plainJSON(err))
 		return 1
 	}
+}
+
+// plainJSON is an error without the types of Go in which JSON was to be read.
+func plainJSON(err error) string {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err.Error()
+	}
+	kinds := map[reflect.Kind]string{
+		reflect.Map: "an object", reflect.Struct: "an object", reflect.Slice: "an array", reflect.Array: "an array", reflect.String: "text", reflect.Bool: "true or false",
+	}
+	what := cmp.Or(wrong.Field, "it")
+	wanted := cmp.Or(kinds[wrong.Type.Kind()], "a number")
+	return strings.Replace(err.Error(), wrong.Error(), fmt.Sprintf("%s must be %s, not %s", what, wanted, wrong.Value), 1)
 }
 
 // errReported ends a command whose error was printed already.

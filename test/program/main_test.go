@@ -55,9 +55,11 @@ func buildPerdure() error {
 //	alive ADDRESS    wait until the server at host:port answers, ready or not
 //	ready ADDRESS    wait until the server at host:port is ready
 //	await TEXT ARG…  run perdure with the arguments until it prints the text
+//	expand FILE TO   copy a file with the variables in it expanded
 //
 // and in the environment of each script, addresses that are free: $MCP, $UI,
-// $TEMPORAL, and $TAKEN, which is not.
+// $TEMPORAL, and $TAKEN, which is not; and $SERVERS, the directory of servers from
+// npm, where the condition npm holds.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -71,6 +73,11 @@ func TestScripts(t *testing.T) {
 			"alive":      awaitPage("healthz"),
 			"ready":      awaitPage("readyz"),
 			"await":      await,
+			"expand":     expand,
+		},
+		Condition: func(name string) (bool, error) {
+			_, err := exec.LookPath("node")
+			return name == "npm" && err == nil && hasServers(), nil
 		},
 	})
 }
@@ -83,6 +90,11 @@ func setUpScript(env *testscript.Env) error {
 		}
 		env.Setenv(name, address)
 	}
+	servers, err := filepath.Abs(npmModules)
+	if err != nil {
+		return err
+	}
+	env.Setenv("SERVERS", servers)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -97,6 +109,22 @@ func setUpScript(env *testscript.Env) error {
 	}
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	return nil
+}
+
+// npmModules are the servers from npm that make servers installs, in $SERVERS.
+const npmModules = "testdata/servers/node_modules/@modelcontextprotocol"
+
+func hasServers() bool {
+	_, err := os.Stat(npmModules)
+	return err == nil
+}
+
+// expand copies a file with the variables in it expanded: expand FILE TO.
+func expand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: expand FILE TO")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(os.Expand(ts.ReadFile(args[0]), ts.Getenv)), 0o600))
 }
 
 // makeRepository makes what the built-in backend can read.
