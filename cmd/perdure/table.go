@@ -93,7 +93,7 @@ func (t *table) row(cells []string, columns []int) string {
 		at += columns[i] + columnGap
 	}
 	if t.width > 0 {
-		return b.String() + live.Clip(cells[last], max(t.width-at, 1))
+		return strings.TrimRight(b.String()+live.Clip(cells[last], max(t.width-at, 1)), " ")
 	}
-	return b.String() + cells[last]
+	return strings.TrimRight(b.String()+cells[last], " ")
 }

@@ -40,10 +40,14 @@ func (t toolsShowCommand) Run(ctx context.Context, c *console) error {
 	if t.Output == "json" {
 		return c.printJSON(tools[i])
 	}
-	return t.print(c, tools[i])
+	var composites []service.CompositeStatus
+	if status, err := fetchStatus(ctx, of); err == nil { // otherwise it is no perdure server
+		composites = status.Composites
+	}
+	return t.print(c, tools[i], composites)
 }
 
-func (t toolsShowCommand) print(c *console, tool remoteTool) error {
+func (t toolsShowCommand) print(c *console, tool remoteTool, composites []service.CompositeStatus) error {
 	out := &lines{w: c.out}
 	out.printf("%s", c.outStyle(bold, tool.Name))
 	if tool.Description != "" {
@@ -57,7 +61,7 @@ func (t toolsShowCommand) print(c *console, tool remoteTool) error {
 		status := service.ToolStatus{Effect: tool.Effect, OnUnknown: tool.OnUnknown, Probe: tool.Probe}
 		fmt.Fprintf(w, "outcome unknown\t%s\n", unknownOutcome(status))
 	} else {
-		fmt.Fprintf(w, "kind\tcomposite tool, or tool of the server itself\n")
+		fmt.Fprintf(w, "kind\t%s\n", kindOf(tool.Name, composites))
 	}
 	if tool.KeyArgument != "" {
 		fmt.Fprintf(w, "key argument\t%s\n", tool.KeyArgument)
@@ -72,6 +76,15 @@ func (t toolsShowCommand) print(c *console, tool remoteTool) error {
 		out.printf("\nexample\n  perdure call %s%s", tool.Name, t.example(tool.InputSchema))
 	}
 	return out.err
+}
+
+// kindOf says what a tool is that no backend has.
+func kindOf(name string, composites []service.CompositeStatus) string {
+	i := slices.IndexFunc(composites, func(s service.CompositeStatus) bool { return s.Name == name })
+	if i < 0 {
+		return "tool of the server itself"
+	}
+	return strings.TrimSpace("composite tool " + composites[i].Version)
 }
 
 // effectWords say what an effect class means.
