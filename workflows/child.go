@@ -186,7 +186,7 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 	defer cs.dismiss(ctx, call)
 
 	ended := cs.results.calls()
-	future := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), WorkflowType, *in)
+	future := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), in.WorkflowType(), *in)
 	cs.budget.begins()
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
 	cs.budget.ends()

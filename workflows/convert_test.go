@@ -89,7 +89,7 @@ func (w *world) play(t *testing.T, d *definitions.Definition, data string, place
 	if w.cancel > 0 {
 		b.env.RegisterDelayedCallback(b.env.CancelWorkflow, w.cancel)
 	}
-	b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+	b.env.ExecuteWorkflow(b.input.WorkflowType(), b.input)
 	h.Output, h.Failure = b.result()
 	if h.Failure == nil {
 		var res workflows.RunResult

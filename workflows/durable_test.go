@@ -23,7 +23,7 @@ import (
 // input of the execution that follows.
 func (b *bench) firstExecution() workflows.RunInput {
 	b.t.Helper()
-	b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+	b.env.ExecuteWorkflow(b.input.WorkflowType(), b.input)
 	var next *workflow.ContinueAsNewError
 	if err := b.env.GetWorkflowError(); !errors.As(err, &next) {
 		b.t.Fatalf("got %v, want to continue as new", err)

@@ -234,7 +234,7 @@ func TestEffectsOfExecutionsBefore(t *testing.T) {
 	first := newBench(t, source, `{}`, nil)
 	first.forEffects()
 	first.suggest(time.Hour)
-	first.env.ExecuteWorkflow(workflows.WorkflowType, first.input)
+	first.env.ExecuteWorkflow(first.input.WorkflowType(), first.input)
 	second := first.continued(t, source)
 	if second == nil {
 		t.Fatal("it did not continue as new")
@@ -289,7 +289,7 @@ func TestDoubtOutlivesContinueAsNew(t *testing.T) {
 			}
 			first.suggest(time.Hour)
 			first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, time.Hour)
-			first.env.ExecuteWorkflow(workflows.WorkflowType, first.input)
+			first.env.ExecuteWorkflow(first.input.WorkflowType(), first.input)
 			second := first.continued(t, source)
 			if second == nil {
 				t.Fatal("it did not continue as new")

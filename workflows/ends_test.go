@@ -40,7 +40,7 @@ func TestElicitationEndsWithWhatSurroundsIt(t *testing.T) {
 					}
 				}
 			})
-			b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+			b.env.ExecuteWorkflow(b.input.WorkflowType(), b.input)
 			if got := shown.Expires.Sub(began).Round(time.Minute); got != tc.want {
 				t.Errorf("it is shown to end after %s, want %s", got, tc.want)
 			}

@@ -170,7 +170,7 @@ func TestContinueAsNew(t *testing.T) {
 	first := newBench(t, source, `{}`, nil)
 	began := first.env.Now()
 	first.env.RegisterDelayedCallback(func() { first.env.SetContinueAsNewSuggested(true) }, 30*time.Minute)
-	first.env.ExecuteWorkflow(workflows.WorkflowType, first.input)
+	first.env.ExecuteWorkflow(first.input.WorkflowType(), first.input)
 	var next *workflow.ContinueAsNewError
 	if err := first.env.GetWorkflowError(); !errors.As(err, &next) {
 		t.Fatalf("got %v, want to continue as new", err)

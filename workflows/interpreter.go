@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -32,8 +33,13 @@ func (s *Started) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// CompositeTool is the workflow: one call of a composite tool.
-func (i *interpreter) CompositeTool(ctx workflow.Context, started Started) (*RunResult, error) {
+// compositeTool is the workflow of every type that has none of its own: one call of the
+// composite tool of that name.
+func (i *interpreter) compositeTool(ctx workflow.Context, input converter.EncodedValues) (*RunResult, error) {
+	var started Started
+	if err := input.Get(&started); err != nil {
+		return nil, fmt.Errorf("reading the input of the run: %w", err)
+	}
 	mustRead(started.unread, "the input of the run")
 	in := started.RunInput
 	prog, err := i.program(in.Definition)
@@ -118,7 +124,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	for _, part := range []interface{ next(*RunInput) }{r.sent, r.holds, r.elicitations, r.signals} {
 		part.next(&next)
 	}
-	return workflow.NewContinueAsNewError(ctx, WorkflowType, next)
+	return workflow.NewContinueAsNewError(ctx, next.WorkflowType(), next)
 }
 
 // finish makes the result of a run whose steps have all settled.

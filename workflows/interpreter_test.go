@@ -154,7 +154,7 @@ func inputFor(d *definitions.Definition, args string) workflows.RunInput {
 // run executes the workflow and returns its output, or why it failed.
 func (b *bench) run() (string, *workflows.Failure) {
 	b.t.Helper()
-	b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+	b.env.ExecuteWorkflow(b.input.WorkflowType(), b.input)
 	return b.result()
 }
 

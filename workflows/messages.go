@@ -1,6 +1,6 @@
 // Package workflows interprets definitions as Temporal workflow code.
 //
-// A run is one execution of the workflow CompositeTool. All that it depends on
+// A run is one execution of a workflow whose type is the name of its composite tool. All that it depends on
 // is in its input (RunInput) or in its history; what it asks of the world goes
 // through Activities, and a person's answer to an elicitation is a signal.
 package workflows
@@ -18,7 +18,6 @@ import (
 
 // Names that stand in histories and must never change.
 const (
-	WorkflowType  = "CompositeTool"
 	TaskQueue     = "perdure"
 	AnswerSignal  = "elicitation-answer"
 	AskedSignal   = "elicitation-asked"
@@ -87,11 +86,12 @@ type Caller struct {
 	Client  string   `json:"client,omitempty"` // name and version that the client gave
 }
 
-// RunInput is everything that a run depends on at its start.
+// RunInput is everything that a run depends on at its start. What people look for in
+// Temporal's Web UI comes first.
 type RunInput struct {
-	Definition     Pinned                      `json:"definition"`
 	Arguments      json.RawMessage             `json:"arguments"` // object, defaults applied, validated
 	Caller         Caller                      `json:"caller"`
+	Definition     Pinned                      `json:"definition"`
 	Ruled          bool                        `json:"ruled,omitempty"`          // whether the installation has rules about who may call what, which its workers must have as well
 	Lineage        string                      `json:"lineage"`                  // the same for all executions that continue each other; effect keys derive from it
 	Depth          int                         `json:"depth,omitempty"`          // nesting of called workflows
@@ -116,6 +116,10 @@ type RunInput struct {
 	ScriptLimits *ScriptLimits `json:"scriptLimits,omitempty"` // of each script; nil = the defaults
 	MaxDepth     int           `json:"maxDepth,omitempty"`     // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth
 }
+
+// WorkflowType is the type of the workflow that executes the run: what Temporal's Web UI
+// lists it under. It is the name of the composite tool.
+func (in RunInput) WorkflowType() string { return in.Definition.Name }
 
 // A Parent is the run of which a step has called another run.
 type Parent struct {

@@ -282,7 +282,7 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 		if c.input == nil {
 			c.schedule(b, want, began, execution)
 		}
-		b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+		b.env.ExecuteWorkflow(b.input.WorkflowType(), b.input)
 		next := b.continued(t, c.source())
 		if next == nil {
 			break

@@ -14,7 +14,7 @@ import (
 // Register makes a worker run definitions.
 func Register(r worker.WorkflowRegistry, trust Trust) {
 	i := newInterpreter(trust)
-	r.RegisterWorkflowWithOptions(i.CompositeTool, workflow.RegisterOptions{Name: WorkflowType})
+	r.RegisterDynamicWorkflow(i.compositeTool, workflow.DynamicRegisterOptions{})
 	r.RegisterWorkflowWithOptions(BackendHost, workflow.RegisterOptions{Name: HostType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	r.RegisterWorkflowWithOptions(Deliveries, workflow.RegisterOptions{Name: DeliveriesType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	r.RegisterWorkflowWithOptions(BackendPermit, workflow.RegisterOptions{Name: PermitType})

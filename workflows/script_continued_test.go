@@ -186,7 +186,7 @@ return 1`, "failureMode: best_effort")
 	second := newBench(t, source, `{}`, nil)
 	second.input = first.firstExecution()
 	second.env.SetStartTime(began.Add(3 * time.Hour))
-	second.env.ExecuteWorkflow(workflows.WorkflowType, second.input)
+	second.env.ExecuteWorkflow(second.input.WorkflowType(), second.input)
 	var result workflows.RunResult
 	if err := second.env.GetWorkflowResult(&result); err != nil {
 		t.Fatal(err)

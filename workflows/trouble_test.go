@@ -194,7 +194,7 @@ func (w *trouble) run(t *testing.T, c *testCase) bool {
 		})
 		b.tools = map[string]toolFunc{"read": tool, "write": tool, "undo": tool}
 		w.schedule(c, b, began, execution)
-		b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+		b.env.ExecuteWorkflow(b.input.WorkflowType(), b.input)
 		b.mu.Lock()
 		over = true
 		b.mu.Unlock()

@@ -32,7 +32,7 @@ func TestRecordOfAnotherBuild(t *testing.T) {
 			t.Fatal(err)
 		}
 		in["journal"], in["continued"] = journal, true
-		b.env.ExecuteWorkflow(workflows.WorkflowType, in)
+		b.env.ExecuteWorkflow(b.input.WorkflowType(), in)
 		var task *temporal.PanicError
 		if err := b.env.GetWorkflowError(); !errors.As(err, &task) || called > 0 {
 			t.Errorf("%s: %v, after %d calls", name, err, called)

@@ -43,8 +43,8 @@ func (a *archive) hold(ctx context.Context, e *historypb.HistoryEvent) error {
 	return nil
 }
 
-// describe asks Temporal for a run. A workflow of another type, of somebody who
-// has the namespace as well, is none. Nor is there one with an ID that does not fit
+// describe asks Temporal for a run. A workflow of somebody else who has the
+// namespace as well is none. Nor is there one with an ID that does not fit
 // into the header of gRPC which has it, which would look as if Temporal was away.
 func (a *archive) describe(ctx context.Context, id RunID) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	if id == "" || strings.ContainsFunc(string(id), func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -54,11 +54,15 @@ func (a *archive) describe(ctx context.Context, id RunID) (*workflowservice.Desc
 		Namespace: a.namespace,
 		Execution: &commonpb.WorkflowExecution{WorkflowId: string(id)},
 	})
-	if err == nil && d.GetWorkflowExecutionInfo().GetType().GetName() != workflows.WorkflowType {
+	if err == nil && !isRun(d.GetWorkflowExecutionInfo().GetSearchAttributes()) {
 		return nil, serviceerror.NewNotFound(string(id) + " is no run")
 	}
 	return d, err
 }
+
+// isRun reports whether a workflow is a run, by its search attributes: its type is the
+// name of a composite tool, which says nothing.
+func isRun(a *commonpb.SearchAttributes) bool { return a.GetIndexedFields()[workflows.AttrTool] != nil }
 
 // lastEvents are those with which an execution has ended.
 func (a *archive) lastEvents(ctx context.Context, x *commonpb.WorkflowExecution) ([]*historypb.HistoryEvent, error) {

@@ -36,7 +36,9 @@ func (a *attempts) DescribeWorkflowExecution(context.Context, *workflowservice.D
 	at := min(a.ask, len(a.of)-1)
 	a.ask++
 	d := &workflowservice.DescribeWorkflowExecutionResponse{
-		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Type: &commonpb.WorkflowType{Name: workflows.WorkflowType}},
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.AttrTool: {}}},
+		},
 	}
 	if a.of[at] > 0 {
 		d.PendingWorkflowTask = &workflowpb.PendingWorkflowTaskInfo{Attempt: a.of[at], ScheduledTime: timestamppb.New(time.Unix(int64(at), 0))}

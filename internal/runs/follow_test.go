@@ -18,6 +18,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc"
@@ -166,7 +167,7 @@ func relay(ctx workflow.Context, in workflows.RunInput) (*workflows.RunResult, e
 			return nil, err
 		}
 		in.Depth++
-		return nil, workflow.NewContinueAsNewError(ctx, workflows.WorkflowType, in)
+		return nil, workflow.NewContinueAsNewError(ctx, in.WorkflowType(), in)
 	}
 	if err := tell(); err != nil {
 		return nil, err
@@ -186,16 +187,20 @@ func TestFollowThroughContinueAsNew(t *testing.T) {
 	c, tc := connect(t)
 	const queue = "relay"
 	w := worker.New(tc, queue, worker.Options{})
-	w.RegisterWorkflowWithOptions(relay, workflow.RegisterOptions{Name: workflows.WorkflowType})
+	d := definition(t, gated)
+	w.RegisterWorkflowWithOptions(relay, workflow.RegisterOptions{Name: d.Name})
 	registerCallTool(w)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	d := definition(t, gated)
 	id := runs.NewID("relay")
 	input := workflows.RunInput{Definition: workflows.Pinned{Name: d.Name, Source: d.Source()}}
-	if _, err := tc.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: string(id), TaskQueue: queue}, workflows.WorkflowType, input); err != nil {
+	options := client.StartWorkflowOptions{
+		ID: string(id), TaskQueue: queue,
+		TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword(workflows.AttrTool).ValueSet(d.Name)),
+	}
+	if _, err := tc.ExecuteWorkflow(t.Context(), options, input.WorkflowType(), input); err != nil {
 		t.Fatal(err)
 	}
 	var live []runs.Event
@@ -403,7 +408,7 @@ func BenchmarkRun(b *testing.B) {
 			}
 			options := client.StartWorkflowOptions{TaskQueue: workflows.TaskQueue, EnableEagerStart: true}
 			measure(b, func() {
-				run, err := tc.ExecuteWorkflow(b.Context(), options, workflows.WorkflowType, input)
+				run, err := tc.ExecuteWorkflow(b.Context(), options, input.WorkflowType(), input)
 				if err == nil {
 					err = run.Get(b.Context(), nil)
 				}

@@ -85,7 +85,7 @@ func Inputs(ctx context.Context, c client.Client, namespace string, most int) it
 		for _, status := range []string{"=", "!="} { // a quarantined run is no better than one that has ended
 			list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 				Namespace: namespace, PageSize: int32(most),
-				Query: "WorkflowType = " + quote(workflows.WorkflowType) + " AND ExecutionStatus " + status + " 'Running'",
+				Query: workflows.AttrTool + " IS NOT NULL AND ExecutionStatus " + status + " 'Running'",
 			})
 			if err != nil {
 				return

@@ -138,7 +138,7 @@ func (f Filter) limit() int {
 
 // query is a filter in Temporal's words.
 func query(f Filter) string {
-	terms := []string{"WorkflowType = " + quote(workflows.WorkflowType), "ExecutionStatus != 'ContinuedAsNew'"}
+	terms := []string{workflows.AttrTool + " IS NOT NULL", "ExecutionStatus != 'ContinuedAsNew'"}
 	if !f.Called {
 		terms = append(terms, "ParentWorkflowId IS NULL")
 	}

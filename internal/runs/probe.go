@@ -19,7 +19,7 @@ import (
 // never executed: a probe costs one event.
 const (
 	probeID   = workflows.TaskQueue + "-probe"
-	probeType = "Probe"
+	probeType = "perdure/probe"
 )
 
 // Probe is the function Probe, of the namespace of the client.

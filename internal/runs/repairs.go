@@ -198,7 +198,7 @@ func (r Repairs) request(plan *repair.Plan, info *workflowpb.WorkflowExecutionIn
 		RequestId:                "repair-of-" + plan.Execution,
 		Namespace:                c.namespace,
 		WorkflowId:               string(plan.ID),
-		WorkflowType:             &commonpb.WorkflowType{Name: workflows.WorkflowType},
+		WorkflowType:             &commonpb.WorkflowType{Name: in.WorkflowType()},
 		TaskQueue:                &taskqueuepb.TaskQueue{Name: workflows.TaskQueue, Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
 		Input:                    input,
 		Identity:                 "perdure",

@@ -209,7 +209,7 @@ func (c *Client) CalledWith(ctx context.Context, id RunID) (CalledWith, error) {
 		return CalledWith{}, failure(ctx, "reading", id, err)
 	}
 	for _, e := range page.History.GetEvents() {
-		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil && started.GetWorkflowType().GetName() == workflows.WorkflowType {
+		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil && isRun(started.GetSearchAttributes()) {
 			var in workflows.RunInput
 			if err := c.converter.FromPayloads(started.GetInput(), &in); err != nil {
 				return CalledWith{}, fmt.Errorf("reading the input of run %s: %w", id, err)

@@ -65,7 +65,7 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 		StaticSummary:                            summary(req),
 		StaticDetails:                            details(req, input.Definition),
 		TypedSearchAttributes:                    searchAttributes(req),
-	}, workflows.WorkflowType, input)
+	}, input.WorkflowType(), input)
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return Started{ID: id, Attached: true}, nil

@@ -4,12 +4,11 @@ package service
 
 import (
 	"os"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
-
-	"github.com/perdure/perdure/workflows"
 )
 
 // plantedChange makes this another build of the interpreter, for TestRollout: each run
@@ -37,7 +36,7 @@ type changedRun struct {
 
 // ExecuteWorkflow is of the SDK.
 func (c *changedRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	isRun := workflow.GetInfo(ctx).WorkflowType.Name == workflows.WorkflowType
+	isRun := !strings.HasPrefix(workflow.GetInfo(ctx).WorkflowType.Name, "perdure/")
 	if isRun && (!c.versioned || workflow.GetVersion(ctx, "planted", workflow.DefaultVersion, 1) >= 1) {
 		workflow.NewTimer(ctx, 400*24*time.Hour)
 	}

@@ -163,10 +163,10 @@ func TestTraceOfARepair(t *testing.T) {
 	d.run(t, "runs", "retry", id, "--dry-run")
 	d.run(t, "runs", "retry", id, "--yes")
 	until(t, "the spans of the run, and of what repairs it", func() bool {
-		return c.count(clientTrace, "RunWorkflow:CompositeTool") >= 2 && c.count(clientTrace, "RunActivity:CallTool") == 2
+		return c.count(clientTrace, "RunWorkflow:fails") >= 2 && c.count(clientTrace, "RunActivity:CallTool") == 2
 	})
 	d.interrupt(patience)
-	if n := c.count(clientTrace, "RunWorkflow:CompositeTool"); n != 2 {
+	if n := c.count(clientTrace, "RunWorkflow:fails"); n != 2 {
 		t.Errorf("there are %d spans of the run and of its repair", n)
 	}
 }
@@ -208,14 +208,14 @@ func TestTraceOfACall(t *testing.T) {
 	var spans map[string]*tracepb.Span
 	until(t, "the spans of the call", func() bool {
 		spans = c.trace(clientTrace)
-		return spans["tools/call both"] != nil && spans["RunWorkflow:CompositeTool"] != nil && spans["RunActivity:CallTool write"] != nil
+		return spans["tools/call both"] != nil && spans["RunWorkflow:both"] != nil && spans["RunActivity:CallTool write"] != nil
 	})
 	parents := map[string]string{ // by span; "" = that of the client
-		"tools/call both":             "",
-		"StartWorkflow:CompositeTool": "tools/call both",
-		"RunWorkflow:CompositeTool":   "StartWorkflow:CompositeTool",
-		"RunActivity:CallTool write":  "StartActivity:CallTool",
-		"tools/call write":            "RunActivity:CallTool write",
+		"tools/call both":            "",
+		"StartWorkflow:both":         "tools/call both",
+		"RunWorkflow:both":           "StartWorkflow:both",
+		"RunActivity:CallTool write": "StartActivity:CallTool",
+		"tools/call write":           "RunActivity:CallTool write",
 	}
 	for name, parent := range parents {
 		span := spans[name]
@@ -506,11 +506,11 @@ func TestTraceOfEachKindOfCall(t *testing.T) {
 		}
 	})
 	for _, tc := range []struct{ tool, span, way string }{
-		{"above", "tools/call write", "client < tools/call above < StartWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartChildWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool < tools/call write"},
-		{"scripted", "tools/call read", "client < tools/call scripted < StartWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool < tools/call read"},
-		{"scripted", "tools/call write", "client < tools/call scripted < StartWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool < tools/call write"},
+		{"above", "tools/call write", "client < tools/call above < StartWorkflow:above < RunWorkflow:above < StartChildWorkflow:below < RunWorkflow:below < StartActivity:CallTool < RunActivity:CallTool < tools/call write"},
+		{"scripted", "tools/call read", "client < tools/call scripted < StartWorkflow:scripted < RunWorkflow:scripted < StartActivity:CallTool < RunActivity:CallTool < tools/call read"},
+		{"scripted", "tools/call write", "client < tools/call scripted < StartWorkflow:scripted < RunWorkflow:scripted < StartActivity:CallTool < RunActivity:CallTool < tools/call write"},
 		{"be_write", "tools/call write", "client < tools/call be_write < tools/call write"},
-		{"flaky", "tools/call flaky", "client < tools/call flaky < StartWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool < tools/call flaky"},
+		{"flaky", "tools/call flaky", "client < tools/call flaky < StartWorkflow:flaky < RunWorkflow:flaky < StartActivity:CallTool < RunActivity:CallTool < tools/call flaky"},
 	} {
 		var ways []string
 		until(t, "the span "+tc.span+" of "+tc.tool, func() bool {
@@ -526,7 +526,7 @@ func TestTraceOfEachKindOfCall(t *testing.T) {
 	until(t, "the call of the repaired run", func() bool {
 		calls := 0
 		for _, s := range c.of("") {
-			if s.Name == "tools/call flaky" && strings.Contains(c.way(s), "RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool") {
+			if s.Name == "tools/call flaky" && strings.Contains(c.way(s), "RunWorkflow:flaky < StartActivity:CallTool < RunActivity:CallTool") {
 				calls++
 			}
 		}

@@ -158,7 +158,7 @@ func (c *Case) execute(trace *Trace, arguments json.RawMessage) {
 	if after := c.written.Cancel; after != nil {
 		env.RegisterDelayedCallback(env.CancelWorkflow, max(time.Duration(*after), latency))
 	}
-	env.ExecuteWorkflow(workflows.WorkflowType, workflows.RunInput{
+	input := workflows.RunInput{
 		Definition: workflows.Pinned{
 			Name: c.Definition.Name, Version: c.Definition.Version, Digest: c.Definition.Digest(), Source: c.Definition.Source(),
 		},
@@ -167,7 +167,8 @@ func (c *Case) execute(trace *Trace, arguments json.RawMessage) {
 		Lineage:   id,
 		Tools:     c.tools,
 		MaxValue:  workflows.MaxResultSize, // as it is; so called runs keep no outcome, which would have to be read from a history
-	})
+	}
+	env.ExecuteWorkflow(input.WorkflowType(), input)
 	trace.Duration = env.Now().Sub(trace.started)
 	trace.ended(env, c)
 }
