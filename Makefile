@@ -46,17 +46,19 @@ ATTACKS  := $(strip \
 ATTACK   := ^Test(Attack.*|.*Bombs|$(subst $() $(),|,$(ATTACKS)))$$
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
+COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null)
+
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos prod-local figures conformance mcp-conformance histories deployment manifests clean
+.PHONY: dist help build run test soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos prod-local figures conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
 build: ## Build bin/perdure (the first build takes some minutes: it holds a whole Temporal server)
 	@test -d $${GOCACHE:-$$($(GO) env GOCACHE)}/00 || echo "first build: compiling the Temporal server takes some minutes"
-	$(GO) build -ldflags '-X main.version=$(VERSION)' -o $(BIN) ./cmd/perdure
+	$(GO) build -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o $(BIN) ./cmd/perdure
 
 run: build ## Build and start everything in one process; Ctrl-C ends it
 	$(BIN) dev --data $(DATA)
@@ -108,6 +110,9 @@ licences: ## Write docs/licences.md: what is linked into the program, and under 
 
 sbom: build ## Write bin/sbom.json: what bin/perdure was built of, as CycloneDX has it
 	$(GO) run ./.ci/sbom $(BIN) > bin/sbom.json
+
+dist: ## Build what is released into dist/: programs for linux and darwin, amd64 and arm64, with pages, SBOM and checksums
+	GO="$(GO)" .ci/dist $(VERSION)
 
 attack: servers ## Run every attack on real roles and on what reads foreign input
 	$(REQUIRE) $(GO) test -count=1 -timeout 20m -run '$(ATTACK)' ./...
@@ -177,4 +182,4 @@ histories: ## Record workflows/testdata/histories anew (only for new ones: old o
 	$(GO) test -count=1 -run TestRecordCalled ./internal/runs -record
 
 clean: ## Remove what builds left behind (not the data of runs)
-	rm -rf bin
+	rm -rf bin dist

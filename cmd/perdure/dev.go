@@ -37,6 +37,9 @@ const shutdownGrace = 5 * time.Second
 const beginning = `Start with "perdure dev", which needs no configuration, and call a tool:
 "perdure call prepare_review". For help on a command: perdure COMMAND --help.`
 
+// hasDev says whether this build has the embedded Temporal.
+const hasDev = true
+
 // devCommands are the commands that need the embedded Temporal.
 type devCommands struct {
 	Dev       devCommand       `cmd:"" help:"Serve everything from one process: Temporal with its Web UI, worker, gateway and backends."`

@@ -2,6 +2,9 @@
 
 package main
 
+// hasDev says whether this build has the embedded Temporal.
+const hasDev = false
+
 // devCommands explain that this build has no dev: it is built without the embedded
 // Temporal, as the container image is.
 type devCommands struct {

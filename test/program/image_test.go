@@ -63,7 +63,7 @@ func imageBuild(t *testing.T, program string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 go build .*)-o /perdure (\./cmd/perdure)$`).FindStringSubmatch(string(file))
+	found := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 GOOS=\$TARGETOS GOARCH=\$TARGETARCH go build .*)-o /perdure (\./cmd/perdure)$`).FindStringSubmatch(string(file))
 	if found == nil {
 		t.Fatal("deploy/Dockerfile does not build ./cmd/perdure")
 	}
