@@ -119,7 +119,7 @@ func TestAttackLibraries(t *testing.T) {
 			told := len(fmt.Sprint(diags.Err()))
 			for _, d := range defs {
 				if p, err := definitions.Compile(d); err == nil {
-					g := view.NewGraph(p)
+					g := view.NewGraph(p, nil)
 					told += len(g.SVG()) + len(g.Text()) + len(g.Mermaid())
 				}
 			}

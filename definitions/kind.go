@@ -59,7 +59,8 @@ const (
 // A Look is how pictures show a step.
 type Look struct {
 	Symbol     string    // in a terminal, one column wide
-	Fill, Line string    // colours of SVG
+	Fill, Line string    // colours of SVG on a light page
+	Dark       [2]string // the same on a dark one
 	Shape      Shape     // in SVG
 	Mermaid    [2]string // the brackets around the text in Mermaid
 }

@@ -21,7 +21,7 @@ func (elicitationKind) Output(*Step) []string { return nil }
 func (elicitationKind) Does(s *Step) string { return "ask: " + s.Message }
 
 func (elicitationKind) Look() Look {
-	return Look{Symbol: "◆", Fill: "#fff3d6", Line: "#b07d12", Shape: Hexagon, Mermaid: [2]string{"{{", "}}"}}
+	return Look{Symbol: "◆", Fill: "#fff3d6", Line: "#b07d12", Dark: [2]string{"#3d300f", "#e0b04a"}, Shape: Hexagon, Mermaid: [2]string{"{{", "}}"}}
 }
 
 func (elicitationKind) Check(at StepCheck) {

@@ -32,7 +32,7 @@ func (forEachKind) Output(s *Step) []string {
 func (forEachKind) Does(s *Step) string { return "for each of " + s.Collection }
 
 func (forEachKind) Look() Look {
-	return Look{Symbol: "■", Fill: "#e9f7ef", Line: "#3f8a5f", Shape: Stack, Mermaid: [2]string{"[[", "]]"}}
+	return Look{Symbol: "■", Fill: "#e9f7ef", Line: "#3f8a5f", Dark: [2]string{"#12301f", "#6cc394"}, Shape: Stack, Mermaid: [2]string{"[[", "]]"}}
 }
 
 func (forEachKind) Check(at StepCheck) {

@@ -18,5 +18,5 @@ func (scriptKind) Output(*Step) []string { return nil }
 func (scriptKind) Does(s *Step) string { return "script " + s.ScriptFile }
 
 func (scriptKind) Look() Look {
-	return Look{Symbol: "λ", Fill: "#fdeeee", Line: "#a54a4a", Shape: Box, Mermaid: [2]string{"[/", "\\]"}}
+	return Look{Symbol: "λ", Fill: "#fdeeee", Line: "#a54a4a", Dark: [2]string{"#3a1d1d", "#e08a8a"}, Shape: Box, Mermaid: [2]string{"[/", "\\]"}}
 }

@@ -18,7 +18,7 @@ func (toolKind) Output(*Step) []string { return nil }
 func (toolKind) Does(s *Step) string { return s.Tool }
 
 func (toolKind) Look() Look {
-	return Look{Symbol: "○", Fill: "#eef4ff", Line: "#4a6fa5", Shape: Box, Mermaid: [2]string{"[", "]"}}
+	return Look{Symbol: "○", Fill: "#eef4ff", Line: "#4a6fa5", Dark: [2]string{"#16263f", "#7ea6e0"}, Shape: Box, Mermaid: [2]string{"[", "]"}}
 }
 
 func (toolKind) Check(at StepCheck) {

@@ -21,7 +21,7 @@ func (waitKind) Does(s *Step) string {
 }
 
 func (waitKind) Look() Look {
-	return Look{Symbol: "◷", Fill: "#f1eef8", Line: "#7a68a6", Shape: Pill, Mermaid: [2]string{"([", "])"}}
+	return Look{Symbol: "◷", Fill: "#f1eef8", Line: "#7a68a6", Dark: [2]string{"#292340", "#b3a2e0"}, Shape: Pill, Mermaid: [2]string{"([", "])"}}
 }
 
 func (waitKind) Check(at StepCheck) {

@@ -17,7 +17,7 @@ func (workflowKind) Output(*Step) []string { return nil }
 func (workflowKind) Does(s *Step) string { return "call " + s.Workflow }
 
 func (workflowKind) Look() Look {
-	return Look{Symbol: "▣", Fill: "#e8f4f8", Line: "#3a7d94", Shape: Box, Mermaid: [2]string{"[/", "/]"}}
+	return Look{Symbol: "▣", Fill: "#e8f4f8", Line: "#3a7d94", Dark: [2]string{"#10303a", "#6fb9d1"}, Shape: Box, Mermaid: [2]string{"[/", "/]"}}
 }
 
 func (workflowKind) Check(at StepCheck) {

@@ -17,7 +17,9 @@ type graphCommand struct {
 
 func (graphCommand) Help() string {
 	return `Draws each step with its dependencies, its condition and its onError. A dashed arrow
-is a dependency that follows from a template, without dependsOn. Examples:
+is a dependency that follows from a template, without dependsOn. Steps that change
+something stand out: those that can be undone and, with --against, those whose tools
+do not only read. Examples:
 
     perdure graph prepare_review
     perdure graph deploy.yaml -o svg > deploy.svg
@@ -33,11 +35,17 @@ func (g graphCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
+	var tools definitions.Tools
+	if g.Against != "" {
+		if tools, err = g.catalogue(ctx); err != nil {
+			return err
+		}
+	}
 	draw := map[string]func(*view.Graph) string{
 		"text":    (*view.Graph).Text,
 		"mermaid": (*view.Graph).Mermaid,
 		"svg":     (*view.Graph).SVG,
 	}[g.Output]
-	_, err = io.WriteString(c.exact, draw(view.NewGraph(program)))
+	_, err = io.WriteString(c.exact, draw(view.NewGraph(program, tools)))
 	return err
 }

@@ -26,6 +26,8 @@ type GraphNode struct {
 	Type  definitions.StepType // GraphOutput for the output block
 	Does  string               // in a few words: the called tool, the question
 	Notes []string             // condition, error handling, compensation
+	// Writes is whether it calls a tool that changes something, as far as that is known.
+	Writes bool
 }
 
 // GraphOutput is the type of the node of the output block.
@@ -37,13 +39,15 @@ type GraphEdge struct {
 	Reads    bool   // the only reason is that templates read the step
 }
 
-// NewGraph makes the picture of a program. A step that reads another on which it
+// NewGraph makes the picture of a program. Which tools change something is known from
+// their catalogue; without one, only steps that can be undone do. A step that reads another on which it
 // depends anyway, directly or not, has no edge for the reading.
-func NewGraph(p *definitions.Program) *Graph {
+func NewGraph(p *definitions.Program, tools definitions.Tools) *Graph {
 	g := &Graph{Name: p.Definition.Title()}
 	explicit := make(map[string]map[string]bool, len(p.Order())) // by ID: all that it waits for by dependsOn
 	for _, n := range p.Order() {
 		node := graphNode(n.Step)
+		node.Writes = writes(n.Step, tools)
 		for _, call := range allScriptCalls(n) {
 			node.Notes = append(node.Notes, call.String())
 		}
@@ -117,6 +121,24 @@ func graphNode(s *definitions.Step) GraphNode {
 	return n
 }
 
+// writes reports whether a step, or its inner one, calls a tool that changes something.
+func writes(s *definitions.Step, tools definitions.Tools) bool {
+	if s == nil {
+		return false
+	}
+	if s.Compensate != nil || writes(s.Step, tools) {
+		return true
+	}
+	if s.Tool == "" || tools == nil {
+		return false
+	}
+	tool, known := tools(s.Tool)
+	if a := tool.Annotations; tool.Effect == "" && a != nil && a.ReadOnlyHint != nil && *a.ReadOnlyHint {
+		return false
+	}
+	return known && tool.Effect != definitions.Read
+}
+
 // does says in a few words what a step does.
 func does(s *definitions.Step) string {
 	if kind, known := definitions.KindOf(s.Type); known {
@@ -125,17 +147,27 @@ func does(s *definitions.Step) string {
 	return string(s.Type)
 }
 
-// lookOf is how nodes of a type are drawn.
-func lookOf(typ definitions.StepType) definitions.Look {
-	if typ == GraphOutput {
-		return definitions.Look{Symbol: "▼", Fill: "#f4f4f4", Line: "#666666", Shape: definitions.Square, Mermaid: [2]string{"[/", "/]"}}
+// look is how a node is drawn.
+func (n GraphNode) look() definitions.Look {
+	if n.Type == GraphOutput {
+		return definitions.Look{Symbol: "▼", Fill: "#f4f4f4", Line: "#666666", Dark: [2]string{"#22272e", "#9aa4b0"}, Shape: definitions.Square, Mermaid: [2]string{"[/", "/]"}}
 	}
-	kind, known := definitions.KindOf(typ)
+	kind, known := definitions.KindOf(n.Type)
 	if !known {
 		kind, _ = definitions.KindOf(definitions.ToolStep)
 	}
-	return kind.Look()
+	look := kind.Look()
+	if n.Writes {
+		look.Fill, look.Line, look.Dark = "#ffe9dc", "#c2571a", [2]string{"#43260f", "#f0a36b"}
+		if look.Symbol == "○" {
+			look.Symbol = "●"
+		}
+	}
+	return look
 }
+
+// undoNote begins the note about what undoes a step.
+const undoNote = "undo: "
 
 // notes are further facts about a step.
 func notes(s *definitions.Step) []string {
@@ -162,7 +194,7 @@ func notes(s *definitions.Step) []string {
 		note("collect %s", visible.Line(s.Collect))
 	}
 	if s.Compensate != nil {
-		note("undo: %s", visible.Line(s.Compensate.Tool))
+		note(undoNote+"%s", visible.Line(s.Compensate.Tool))
 	}
 	return notes
 }

@@ -26,8 +26,11 @@ func (g *Graph) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
 	for i, n := range g.Nodes {
-		shape := lookOf(n.Type).Mermaid
+		shape := n.look().Mermaid
 		fmt.Fprintf(&b, "    n%d%s\"%s\"%s\n", i, shape[0], mermaidText(n.lines()), shape[1])
+	}
+	if writing := g.writing(); len(writing) > 0 {
+		fmt.Fprintf(&b, "    classDef writes stroke:#c2571a,stroke-width:2px\n    class %s writes\n", strings.Join(writing, ","))
 	}
 	for _, e := range g.Edges {
 		arrow := "-->"
@@ -37,6 +40,16 @@ func (g *Graph) Mermaid() string {
 		fmt.Fprintf(&b, "    n%d %s n%d\n", g.node(e.From), arrow, g.node(e.To))
 	}
 	return b.String()
+}
+
+// writing names the nodes that change something.
+func (g *Graph) writing() (names []string) {
+	for i, n := range g.Nodes {
+		if n.Writes {
+			names = append(names, fmt.Sprintf("n%d", i))
+		}
+	}
+	return names
 }
 
 // mermaidText escapes what has a meaning in Mermaid or HTML.

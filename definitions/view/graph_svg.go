@@ -19,6 +19,8 @@ const (
 	svgTitle    = 34.0 // height of the name at the top
 	svgSlant    = 12.0 // of the sides of a hexagon
 	svgSheet    = 3.0  // between the sheets of a stack
+	svgLegend   = 26.0 // height of the legend
+	svgSample   = 12.0 // side of a sample in it
 )
 
 // SVG draws the graph as a self-contained SVG picture. Gates are hexagons, forEach
@@ -41,7 +43,7 @@ func nodeWidth(n GraphNode, lines []string) float64 {
 		columns = max(columns, textColumns(line))
 	}
 	w := float64(columns)*svgLetter + 2*svgPadding
-	if shape := lookOf(n.Type).Shape; shape == definitions.Hexagon || shape == definitions.Pill {
+	if shape := n.look().Shape; shape == definitions.Hexagon || shape == definitions.Pill {
 		w += 2 * svgSlant
 	}
 	return w
@@ -55,22 +57,27 @@ type svgDrawing struct {
 	layout  *layout
 	tops    []float64 // by layer
 	heights []float64
+	legend  []legendEntry
 }
 
 func (d *svgDrawing) draw() string {
 	width, height := d.measure()
+	d.legend = d.graph.legend()
+	width, height = max(width, d.legendWidth()), height+svgLegend
 	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img" font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="11">`,
 		width, height, width, height)
 	d.printf("<title>%s</title>\n", xmlText(d.graph.Name))
-	d.printf(`<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0,0.5 L8,4 L0,7.5 z" fill="#555555"/></marker></defs>` + "\n")
-	d.printf(`<rect width="100%%" height="100%%" fill="#ffffff"/>` + "\n")
-	d.printf(`<text x="%.0f" y="%.0f" font-size="14" font-weight="bold" fill="#222222">%s</text>`+"\n", svgMargin, svgMargin+8, xmlText(clip(d.graph.Name, textWidth)))
+	d.style()
+	d.printf(`<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0,0.5 L8,4 L0,7.5 z" class="head"/></marker></defs>` + "\n")
+	d.printf(`<rect width="100%%" height="100%%" class="page"/>` + "\n")
+	d.printf(`<text x="%.0f" y="%.0f" font-size="14" font-weight="bold" class="text">%s</text>`+"\n", svgMargin, svgMargin+8, xmlText(clip(d.graph.Name, textWidth)))
 	for i, e := range d.graph.Edges {
 		d.edge(e, d.layout.routes[i])
 	}
 	for i, n := range d.graph.Nodes {
 		d.node(n, d.texts[i], d.layout.nodes[i])
 	}
+	d.drawLegend(height)
 	d.printf("</svg>\n")
 	return d.String()
 }
@@ -118,7 +125,7 @@ func (d *svgDrawing) edge(e GraphEdge, route []*station) {
 		path += fmt.Sprintf(" L%.1f,%.1f", x, y)
 	}
 	top := d.tops[to.layer] - 1
-	if lookOf(d.graph.Nodes[to.node].Type).Shape == definitions.Stack {
+	if d.graph.Nodes[to.node].look().Shape == definitions.Stack {
 		top -= 2 * svgSheet
 	}
 	curve(to.x+svgMargin, top)
@@ -126,7 +133,7 @@ func (d *svgDrawing) edge(e GraphEdge, route []*station) {
 	if e.Reads {
 		dashes = ` stroke-dasharray="4 3"`
 	}
-	d.printf(`<path d="%s" fill="none" stroke="#777777" stroke-width="1.2"%s marker-end="url(#arrow)"/>`+"\n", path, dashes)
+	d.printf(`<path d="%s" class="edge" stroke-width="1.2"%s marker-end="url(#arrow)"/>`+"\n", path, dashes)
 }
 
 func (d *svgDrawing) node(n GraphNode, lines []string, at *station) {
@@ -134,21 +141,24 @@ func (d *svgDrawing) node(n GraphNode, lines []string, at *station) {
 	x, y := at.x-w/2+svgMargin, d.tops[at.layer]
 	full := append([]string{n.ID, n.Does}, n.Notes...)
 	d.printf("<g><title>%s</title>", xmlText(strings.Join(full, "\n")))
-	d.shape(lookOf(n.Type), x, y, w, h)
+	d.shape(n.look(), n.class(), x, y, w, h)
 	for i, line := range lines {
-		weight := ""
+		weight, class := "", "text"
 		if i == 0 {
 			weight = ` font-weight="bold"`
 		}
-		d.printf(`<text x="%.1f" y="%.1f" text-anchor="middle" xml:space="preserve" fill="#222222"%s>%s</text>`,
-			at.x+svgMargin, y+svgPadding/2+svgLine*float64(i)+12, weight, xmlText(line))
+		if strings.HasPrefix(strings.TrimSpace(line), undoNote) {
+			class = "undo"
+		}
+		d.printf(`<text x="%.1f" y="%.1f" text-anchor="middle" xml:space="preserve" class="%s"%s>%s</text>`,
+			at.x+svgMargin, y+svgPadding/2+svgLine*float64(i)+12, class, weight, xmlText(line))
 	}
 	d.printf("</g>\n")
 }
 
 // shape draws the outline of a node.
-func (d *svgDrawing) shape(look definitions.Look, x, y, w, h float64) {
-	paint := fmt.Sprintf(`fill="%s" stroke="%s" stroke-width="1.4"`, look.Fill, look.Line)
+func (d *svgDrawing) shape(look definitions.Look, class string, x, y, w, h float64) {
+	paint := fmt.Sprintf(`class="%s" stroke-width="1.4"`, class)
 	rect := func(x, y, round float64) {
 		d.printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.1f" %s/>`, x, y, w, h, round, paint)
 	}

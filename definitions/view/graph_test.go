@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func graphOf(t *testing.T, file string) *Graph {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewGraph(p)
+	return NewGraph(p, nil)
 }
 
 func checkWidth(t *testing.T, text string) {
@@ -96,7 +97,7 @@ func TestLargeGraphs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		graph := NewGraph(p)
+		graph := NewGraph(p, nil)
 		checkWidth(t, graph.Text())
 		checkXML(t, graph.SVG())
 		checkApart(t, name, graph)
@@ -145,7 +146,7 @@ func TestGraphEscapes(t *testing.T) {
 	p.Definition.Name = nasty
 	p.OutputBlock = &definitions.OutputBlock{}
 	p.Definition.Output = &definitions.Output{}
-	g := NewGraph(p)
+	g := NewGraph(p, nil)
 	checkXML(t, g.SVG())
 	if last := g.Nodes[len(g.Nodes)-1]; last.ID != "output_" || last.Type != GraphOutput {
 		t.Errorf("the output block is %+v, want output_", last)
@@ -164,7 +165,7 @@ func TestAttackHiddenInGraphs(t *testing.T) {
 	const text = "to \u202e54321-\u202c or\u3164 \u200bno\U000e0041"
 	p := compileSteps(t, &definitions.Step{ID: "ask", Type: definitions.ElicitationStep, Message: text},
 		&definitions.Step{ID: "end", Tool: "be_echo", DependsOn: []string{"ask"}, Condition: `{{eq 1 2}}`, Collect: text})
-	g := NewGraph(p)
+	g := NewGraph(p, nil)
 	plan, err := NewPlan(p, json.RawMessage(`{}`), PlanOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +186,7 @@ func FuzzGraph(f *testing.F) {
 			if err != nil || len(d.Steps) > definitions.MaxSteps {
 				continue
 			}
-			g := NewGraph(p)
+			g := NewGraph(p, nil)
 			checkWidth(t, g.Text())
 			checkXML(t, g.SVG())
 			if len(g.Mermaid()) == 0 {
@@ -193,4 +194,61 @@ func FuzzGraph(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What changes something stands out where the tools are known, and so does what undoes
+// it; the legend explains what is there, and the colours follow the page.
+func TestGraphWrites(t *testing.T) {
+	t.Parallel()
+	defs, diagnostics := definitions.Parse("w.yaml", []byte(`name: w
+description: d
+steps:
+  - {id: look, tool: be_look}
+  - {id: hint, tool: be_hint}
+  - {id: pay, tool: be_pay, dependsOn: [look]}
+  - {id: made, tool: be_make, compensate: {tool: be_unmake}}
+  - {id: each, type: forEach, collection: "[1]", step: {tool: be_pay}}
+`))
+	if len(defs) != 1 {
+		t.Fatal(diagnostics)
+	}
+	p, err := definitions.Compile(defs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := true
+	catalogue := map[string]definitions.Tool{
+		"be_look": {Effect: definitions.Read}, "be_hint": {Annotations: &definitions.Annotations{ReadOnlyHint: &yes}}, "be_pay": {Effect: definitions.Unsafe},
+	}
+	tools := func(name string) (definitions.Tool, bool) { tool, ok := catalogue[name]; return tool, ok }
+	for name, tc := range map[string]struct {
+		tools definitions.Tools
+		want  []string
+	}{
+		"tools known":   {tools, []string{"pay", "made", "each"}},
+		"tools unknown": {nil, []string{"made"}},
+	} {
+		g := NewGraph(p, tc.tools)
+		var got []string
+		for _, n := range g.Nodes {
+			if n.Writes {
+				got = append(got, n.ID)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(tc.want)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v change something, want %v", name, got, tc.want)
+		}
+		svg := g.SVG()
+		checkXML(t, svg)
+		for _, want := range []string{`class="writes"`, `class="undo">undo: be_unmake<`, ">changes something</text>", ">calls a tool</text>", "prefers-color-scheme: dark"} {
+			if !strings.Contains(svg, want) {
+				t.Errorf("%s: the picture lacks %s", name, want)
+			}
+		}
+		if !strings.Contains(g.Mermaid(), " writes\n") || !strings.Contains(g.Text(), "●") {
+			t.Errorf("%s:\n%s\n%s", name, g.Mermaid(), g.Text())
+		}
+	}
 }

@@ -102,7 +102,7 @@ func TestStepKindOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if drawn := view.NewGraph(program).Text(); !strings.Contains(drawn, "¢") || !strings.Contains(drawn, "toss dime") {
+	if drawn := view.NewGraph(program, nil).Text(); !strings.Contains(drawn, "¢") || !strings.Contains(drawn, "toss dime") {
 		t.Errorf("the graph is\n%s", drawn)
 	}
 	plan, err := view.NewPlan(program, req.Arguments, view.PlanOptions{})
