@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
 )
@@ -164,7 +167,11 @@ func (at cursor) values(ctx context.Context) (found []candidate) {
 	if at.args > 0 {
 		return nil
 	}
-	server := serverFlags{URL: at.flags["url"], Data: dataDir(at.flags["data"]), tokenFlags: tokenFlags{TokenFile: at.flags["token-file"]}}
+	server := serverFlags{URL: cmp.Or(at.flags["url"], os.Getenv("PERDURE_URL")), Data: dataDir(at.flags["data"])}
+	server.TokenFile = at.flags["token-file"]
+	if server.TokenFile == "" {
+		server.Token = environ.Secret("PERDURE_TOKEN")
+	}
 	switch path := strings.Join(names(at.node)[1:], " "); {
 	case path == "call" || path == "tools show":
 		of, err := server.target()
