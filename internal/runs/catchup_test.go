@@ -85,7 +85,9 @@ func (f *family) DescribeWorkflowExecution(_ context.Context, r *workflowservice
 	f.asked = append(f.asked, id)
 	depth := int(id[0] - '0')
 	d := &workflowservice.DescribeWorkflowExecutionResponse{
-		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Type: &commonpb.WorkflowType{Name: workflows.WorkflowType}},
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.AttrTool: {}}},
+		},
 	}
 	if depth > 0 {
 		d.WorkflowExecutionInfo.ParentExecution = &commonpb.WorkflowExecution{WorkflowId: string(rune('0' + depth - 1))}

@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc"
 
-	"github.com/perdure/perdure/workflows"
 )
 
 // A meter counts what runs cost: requests to Temporal, and what the SDK does in their
@@ -85,7 +84,7 @@ func (e *execution) Init(outbound interceptor.WorkflowOutboundInterceptor) error
 const passing = "counts passes"
 
 func (e *execution) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	if workflow.GetInfo(ctx).WorkflowType.Name != workflows.WorkflowType {
+	if strings.HasPrefix(workflow.GetInfo(ctx).WorkflowType.Name, "perdure/") {
 		return e.Next.ExecuteWorkflow(ctx, in)
 	}
 	e.spend(func(s *spent) { s.coroutines++ })

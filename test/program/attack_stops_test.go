@@ -19,6 +19,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -469,8 +470,14 @@ func TestAttackStoppedRunWithoutWorkers(t *testing.T) {
 func above(ctx workflow.Context, in workflows.RunInput) error {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: in.Definition.Name, TaskQueue: workflows.TaskQueue, WaitForCancellation: true, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON,
+		TypedSearchAttributes: ofTool(in.Definition.Name),
 	})
-	return workflow.ExecuteChildWorkflow(ctx, workflows.WorkflowType, in).Get(ctx, nil)
+	return workflow.ExecuteChildWorkflow(ctx, in.WorkflowType(), in).Get(ctx, nil)
+}
+
+// ofTool are the search attributes without which a workflow is no run.
+func ofTool(name string) temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword(workflows.AttrTool).ValueSet(name))
 }
 
 // A run that is stopped while its workers are away stops those that it has called
@@ -480,7 +487,7 @@ func TestAttackStoppedRunAboveWithoutWorkers(t *testing.T) {
 	l := newStopLab(t)
 	work := func() worker.Worker {
 		w := worker.New(l.temporal, "above", worker.Options{})
-		w.RegisterWorkflowWithOptions(above, workflow.RegisterOptions{Name: workflows.WorkflowType})
+		w.RegisterWorkflowWithOptions(above, workflow.RegisterOptions{Name: "above"})
 		if err := w.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -488,7 +495,7 @@ func TestAttackStoppedRunAboveWithoutWorkers(t *testing.T) {
 	}
 	w := work()
 	d := define(t, "called", "steps: [{id: r, tool: read_1, OF}, {id: p, type: wait, for: 3s, dependsOn: [r]}, {id: w, tool: write_1, OF, dependsOn: [p]}]")
-	run, err := l.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "caller", TaskQueue: "above"}, workflows.WorkflowType, workflows.RunInput{
+	run, err := l.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "caller", TaskQueue: "above", TypedSearchAttributes: ofTool("above")}, "above", workflows.RunInput{
 		Definition: workflows.Pinned{Name: d.Name, Digest: d.Digest(), Source: d.Source()}, Tools: timedTools(d), Arguments: json.RawMessage(`{}`),
 		Lineage: "l", Within: "c//", Depth: 1, Parent: &workflows.Parent{RunID: "caller", StepPath: "c"},
 	})
