@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc"
-
 )
 
 // A meter counts what runs cost: requests to Temporal, and what the SDK does in their
