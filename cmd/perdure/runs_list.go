@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
@@ -56,7 +55,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		c.notef("no runs")
 		return nil
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	fmt.Fprintln(w, "RUN\tSTATUS\tSTARTED\tTOOK\tCALLER\tWAITS FOR, OR ERROR")
 	for _, run := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", run.ID, run.Status, run.Started.Local().Format(time.DateTime),
@@ -115,7 +114,7 @@ func (l runsListCommand) group(ctx context.Context, c *console, rc *runs.Client,
 		c.notef("no runs that ended without completing")
 		return nil
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	fmt.Fprintln(w, "RUNS\tCODE\tSTEP\tEXAMPLE\tERROR")
 	for _, g := range groups {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", g.Count, g.Code, g.Step, g.Example, shorten(visible.Line(g.Message), maxErrorShown))
