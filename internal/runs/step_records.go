@@ -95,7 +95,11 @@ func (s *stepRecords) elicitation(f history.ElicitationChanged, at time.Time) {
 	e := f.Elicitation
 	r := s.gates[e.ID]
 	if r == nil {
-		r = s.new(StepRecord{Path: e.StepPath, What: e.Message, Started: e.Opened})
+		opened := e.Opened
+		if opened.IsZero() {
+			opened = at
+		}
+		r = s.new(StepRecord{Path: e.StepPath, What: e.Message, Started: opened})
 		s.gates[e.ID] = r
 	}
 	switch f.Change {
