@@ -193,13 +193,37 @@ func (l *Login) SignIn(w http.ResponseWriter, r *http.Request, token string) err
 	if l.Kind() != LoginToken {
 		return errors.New("sign-in with a token is not configured here")
 	}
-	if err := l.attempts.attempt(l.now(), peerOf(r.RemoteAddr)); err != nil {
+	if err := l.attempts.attempt(l.now(), l.triesAs(r)); err != nil {
 		return err
 	}
-	if _, err := l.byToken(r, token); err != nil {
+	who, err := l.byToken(r, token)
+	if err != nil {
 		return err
 	}
-	return l.enter(w, browserSession{Token: token})
+	if err := l.enter(w, browserSession{Token: token}); err != nil {
+		return err
+	}
+	known := knownBrowser{Principal: who.Principal(), Expires: l.now().Add(knownFor).Unix()}
+	l.remember(w, knownCookie, l.seals.seal(knownCookie, known), knownFor)
+	return nil
+}
+
+// A knownBrowser is one in which somebody has signed in with a token before.
+type knownBrowser struct {
+	Principal string `json:"principal"`
+	Expires   int64  `json:"expires"` // Unix seconds
+}
+
+// triesAs is for whom an attempt to sign in is counted. In a browser that is known it
+// is whoever has signed in there, so that strangers at the same address, as all are
+// behind a proxy, do not lock them out; in others it is the address.
+func (l *Login) triesAs(r *http.Request) string {
+	var known knownBrowser
+	cookie, err := r.Cookie(l.cookieName(knownCookie))
+	if err != nil || l.seals.open(knownCookie, cookie.Value, &known) != nil || l.now().Unix() >= known.Expires {
+		return peerOf(r.RemoteAddr)
+	}
+	return "known " + known.Principal
 }
 
 // SignOut ends what the browser knows. A copy of the cookie stays good until
@@ -220,6 +244,8 @@ func (l *Login) enter(w http.ResponseWriter, s browserSession) error {
 // Cookies and their limits.
 const (
 	sessionCookie = "perdure-session"
+	knownCookie   = "perdure-known"
+	knownFor      = 180 * 24 * time.Hour
 	flowCookie    = "perdure-login-" // and the beginning of the state
 	maxCookie     = 3800             // bytes; browsers keep 4096 with the name and all attributes
 )

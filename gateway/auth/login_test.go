@@ -642,6 +642,53 @@ func TestAttackGuessing(t *testing.T) {
 	}
 }
 
+// TestAttackLockingOutOfTokens: strangers at an address use up what is counted for it;
+// who has signed in there before, in the same browser, signs in nevertheless, and has no
+// more guesses than others.
+func TestAttackLockingOutOfTokens(t *testing.T) {
+	t.Parallel()
+	tokens, err := auth.NewLogin(auth.LoginOptions{Path: "/approvals", Key: loginKey, Tokens: onlyToken("right"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	if err := tokens.SignIn(w, fromHere(), "right"); err != nil {
+		t.Fatal(err)
+	}
+	var cookies []*http.Cookie
+	for _, c := range w.Result().Cookies() {
+		if strings.HasSuffix(c.Name, "perdure-known") {
+			cookies = append(cookies, c)
+		}
+	}
+	if len(cookies) != 1 || !cookies[0].HttpOnly {
+		t.Fatalf("the browser got %v", w.Result().Cookies())
+	}
+	known := func(r *http.Request) { r.AddCookie(cookies[0]) }
+	forged := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookies[0].Name, Value: "x" + cookies[0].Value}) }
+	try := func(token string, change ...func(*http.Request)) error {
+		return tokens.SignIn(httptest.NewRecorder(), fromHere(change...), token)
+	}
+	for range 30 {
+		_ = try("wrong")
+	}
+	var often *auth.ThrottledError
+	for name, change := range map[string][]func(*http.Request){"an unknown browser": nil, "a forged cookie": {forged}} {
+		if err := try("right", change...); !errors.As(err, &often) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := try("right", known); err != nil {
+		t.Errorf("a known browser: %v", err)
+	}
+	for range 29 {
+		_ = try("wrong", known)
+	}
+	if err := try("right", known); !errors.As(err, &often) {
+		t.Errorf("after 30 attempts of a known browser: %v", err)
+	}
+}
+
 // TestAttackLockingOut: strangers who share an address with people, as all do behind
 // a proxy, keep nobody from signing in at an issuer, whose codes nobody guesses. It is
 // spared what one browser sends it again and again.
