@@ -16,6 +16,9 @@ const (
 	// rollCall is how long a request waits for others to say that they are there, from
 	// when its own note is in the history of the run.
 	rollCall = time.Second
+	// rollCalls is how often it asks: who follows a run may learn of a note only with
+	// the next one.
+	rollCalls = 3
 	// noting is how long that may take: what comes while a workflow task is executed,
 	// or is lost with its worker, is in the history when the task has ended.
 	noting = 15 * time.Second
@@ -54,14 +57,15 @@ func (a *attendance) respondsTo(ctx context.Context, id runs.RunID, x *exchange,
 	if e.Kind != runs.EventAttended || e.Attended.Request == x.name || a.now().Sub(e.At) >= stale {
 		return
 	}
-	says := runs.Here
+	response := runs.Here
 	if x.watches {
-		says = runs.Watching
+		response = runs.Watching
 	}
-	asks := e.Attended.Says == runs.Leaving || e.Attended.Says == runs.Joined && !x.watches
+	says := e.Attended.Says
+	asks := says == runs.Leaving || (says == runs.Joined || says == runs.Inquires) && !x.watches
 	if asks && a.served.responds(id, e.Seq) {
 		ctx, done := detached(ctx) // it speaks for all who wait here, also when its own client goes
 		defer done()
-		a.attend(ctx, id, x.name, says)
+		a.attend(ctx, id, x.name, response)
 	}
 }

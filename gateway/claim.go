@@ -42,8 +42,9 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 	x.joined = true
 	listening, cancel := context.WithCancel(ctx)
 	defer cancel()
-	over := time.AfterFunc(noting, cancel)
+	over := time.NewTimer(noting)
 	defer over.Stop()
+	go j.askAgain(listening, cancel, x, id, over)
 	mine, told := false, answers{}
 	for e, err := range j.runs.Follow(listening, id, 0) {
 		if err != nil {
@@ -69,7 +70,7 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 		case mine && waits:
 			j.turnedAway(ctx, x, id)
 			return taken, nil
-		case mine && x.isThere():
+		case mine && x.isThere() && e.Attended.Says != runs.Inquires: // which has come before
 			j.roll.respondsTo(ctx, id, x, e)
 		}
 	}
@@ -78,6 +79,24 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 		return taken, nil
 	}
 	return free, ctx.Err()
+}
+
+// askAgain has a request ask again for who waits for a run, each time that the time is
+// over, and ends the listening at last.
+func (j *joins) askAgain(listening context.Context, end context.CancelFunc, x *exchange, id runs.RunID, over *time.Timer) {
+	defer end()
+	for asked := 1; ; asked++ {
+		select {
+		case <-over.C:
+		case <-listening.Done():
+			return
+		}
+		if asked == rollCalls {
+			return
+		}
+		j.roll.attend(listening, id, x.name, runs.Inquires)
+		over.Reset(rollCall)
+	}
 }
 
 // Answers are what a run has noted of the answers to requests that waited for it: by

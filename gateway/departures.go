@@ -100,22 +100,23 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 				continue
 			}
 			after = f.event.Seq
-			asked := d.asked
+			heard := d.asked
 			switch d.hears(f.event) {
 			case leaveIt:
 				return
 			case respond:
 				ds.roll.respondsTo(ctx, id, x, f.event)
 			}
-			if d.asked && !asked {
+			if d.asked > heard {
 				grace.Reset(rollCall)
 			}
 		case <-grace.C:
-			if d.leaving {
+			if d.asks == rollCalls {
 				ds.log.InfoContext(ctx, "cancelling the run of a disconnected client", "run", id)
 				ds.calls.cancelRun(ctx, id)
 				return
 			}
+			d.asks++
 			if d.leaving = ds.roll.attend(ctx, id, x.name, runs.Leaving); !d.leaving {
 				ds.log.WarnContext(ctx, "not cancelling the run of a disconnected client: it has ended, or another client may wait for it", "run", id)
 				return
@@ -133,7 +134,8 @@ type departure struct {
 	x       *exchange
 	current bool // what it hears is of now: of one that joined, what follows its own note
 	leaving bool // it has asked whether others are there
-	asked   bool // and has heard itself ask
+	asks    int  // so often
+	asked   int  // and has heard itself ask so often
 }
 
 // What a departure does about what it hears.
@@ -159,7 +161,9 @@ func (d *departure) hears(e runs.Event) reaction {
 	says := e.Attended.Says
 	if e.Attended.Request == d.x.name {
 		d.current = d.current || says == runs.Joined
-		d.asked = d.asked || says == runs.Leaving
+		if says == runs.Leaving {
+			d.asked++
+		}
 		return waitOn
 	}
 	replaced := false
@@ -172,7 +176,7 @@ func (d *departure) hears(e runs.Event) reaction {
 		if !d.leaving {
 			return respond
 		}
-		replaced = !d.asked
+		replaced = d.asked == 0
 	}
 	if d.current && replaced {
 		return leaveIt

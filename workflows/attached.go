@@ -23,7 +23,8 @@ type Attendance string
 const (
 	Named    Attendance = ""         // it waits for the run, which is found by its name from then on
 	Joined   Attendance = "joined"   // it waits for the run, unless another still does
-	Here     Attendance = "here"     // it still waits for the run: says who hears Joined or Leaving of another
+	Inquires Attendance = "inquires" // it has joined, and asks again whether another still waits
+	Here     Attendance = "here"     // it still waits for the run: says who hears Joined, Inquires or Leaving of another
 	Leaving  Attendance = "leaving"  // its client is gone, and it ends the run unless another waits
 	Answered Attendance = "answered" // its client has been given an answer from which it can go on
 	Watching Attendance = "watching" // it waits for the run of somebody else: says who hears Leaving of another

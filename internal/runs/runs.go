@@ -75,6 +75,7 @@ const (
 	Named    = workflows.Named
 	Joined   = workflows.Joined
 	Here     = workflows.Here
+	Inquires = workflows.Inquires
 	Leaving  = workflows.Leaving
 	Answered = workflows.Answered
 	Watching = workflows.Watching
