@@ -94,7 +94,9 @@ func (j *joins) askAgain(listening context.Context, end context.CancelFunc, x *e
 		if asked == rollCalls {
 			return
 		}
-		j.roll.attend(listening, id, x.name, runs.Inquires)
+		ctx, done := detached(listening) // what is under way when the listening ends is no failure
+		j.roll.attend(ctx, id, x.name, runs.Inquires)
+		done()
 		over.Reset(rollCall)
 	}
 }
