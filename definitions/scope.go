@@ -5,12 +5,12 @@ import "time"
 // A Scope is the data of templates, in the types of DecodeValue. Expanding a template
 // does not change it.
 type Scope struct {
-	Params   map[string]any       // .params: the arguments of the call
-	Steps    map[string]StepScope // .steps.ID: steps that have ended, by ID
-	Workflow WorkflowScope        // .workflow
-	ForEach  map[string]any       // .forEach: the item under its name, index, and key of an object's member; nil outside of a forEach
-	Output   any                  // .output: of the item in collect, of the step in compensate, of the tool of a probe; nil = none
-	Call     map[string]any       // .call, in a probe: key, arguments, sent; nil = none
+	Params   map[string]any // .params: the arguments of the call
+	Steps    map[string]any // .steps.ID: StepScope.Data of steps that have ended, by ID
+	Workflow WorkflowScope  // .workflow
+	ForEach  map[string]any // .forEach: the item under its name, index, and key of an object's member; nil outside of a forEach
+	Output   any            // .output: of the item in collect, of the step in compensate, of the tool of a probe; nil = none
+	Call     map[string]any // .call, in a probe: key, arguments, sent; nil = none
 }
 
 // A StepScope is the data of a step that has ended.
@@ -35,14 +35,9 @@ type WorkflowScope struct {
 
 // Data gives the scope as templates see it.
 func (s *Scope) Data() map[string]any {
-	steps := make(map[string]any, len(s.Steps))
-	//workflowcheck:ignore a map again
-	for id, step := range s.Steps {
-		steps[id] = step.Data()
-	}
 	data := map[string]any{
 		"params":   orEmpty(s.Params),
-		"steps":    steps,
+		"steps":    orEmpty(s.Steps),
 		"vars":     map[string]any{}, // always empty: nothing can set one
 		"workflow": s.Workflow.data(),
 		"forEach":  orEmpty(s.ForEach),

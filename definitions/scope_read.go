@@ -25,9 +25,9 @@ func DecodeScope(data []byte) (*Scope, error) {
 	s.ForEach = r.object("forEach", root["forEach"])
 	s.Output = root["output"]
 	steps := r.object("steps", root["steps"])
-	s.Steps = make(map[string]StepScope, len(steps))
+	s.Steps = make(map[string]any, len(steps))
 	for _, id := range template.SortedKeys(steps) {
-		s.Steps[id] = r.step("steps."+id, steps[id])
+		s.Steps[id] = r.step("steps."+id, steps[id]).Data()
 	}
 	s.Workflow = r.workflow(root["workflow"])
 	return s, errors.Join(r.problems...)

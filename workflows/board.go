@@ -25,8 +25,12 @@ type board struct {
 	failures     *failures
 	parent       *parent
 
-	held string // what the search attributes have as holding the run; "" = nothing
+	held string         // what the search attributes have as holding the run; "" = nothing
+	rows map[string]row // of the table of steps, by ID
 }
+
+// A row of the table of steps. All of them are shown whenever one changes.
+type row struct{ status, text string }
 
 var (
 	statusKey  = temporal.NewSearchAttributeKeyKeyword(AttrStatus)
@@ -153,6 +157,7 @@ func holdUpdate(why string) temporal.SearchAttributeUpdate {
 // showDetails writes what the Web UI shows: what the run waits for, and the table of steps.
 func (bd *board) showDetails(ctx workflow.Context) {
 	var b strings.Builder
+	b.Grow(64 * (2 + len(bd.program.Steps)))
 	for _, part := range []interface{ details() []string }{bd.elicitations, bd.signals, bd.holds, bd.scripts} {
 		for _, line := range part.details() {
 			b.WriteString(line + "\n\n")
@@ -160,12 +165,26 @@ func (bd *board) showDetails(ctx workflow.Context) {
 	}
 	b.WriteString("| step | does | status |\n|---|---|---|\n")
 	for _, n := range bd.program.Steps {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", n.ID, bd.does(n), bd.steps.shown(n.ID))
+		b.WriteString(bd.row(n))
 	}
 	if err := bd.failures.why(); err != nil {
 		fmt.Fprintf(&b, "\n**%s**\n", oneLine(err.Message))
 	}
 	workflow.SetCurrentDetails(ctx, b.String())
+}
+
+// row is that of a step.
+func (bd *board) row(n *definitions.Node) string {
+	if bd.rows == nil {
+		bd.rows = make(map[string]row, len(bd.program.Steps))
+	}
+	status := bd.steps.shown(n.ID)
+	if was, shown := bd.rows[n.ID]; shown && was.status == status {
+		return was.text
+	}
+	text := fmt.Sprintf("| %s | %s | %s |\n", n.ID, bd.does(n), status)
+	bd.rows[n.ID] = row{status, text}
+	return text
 }
 
 // does names what a step does, and of a tool what calling it may do.

@@ -1,23 +1,61 @@
 package workflows
 
 import (
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 )
 
-// after does something when a time is over, unless ctx is cancelled before. A
-// timer of Temporal's wakes the run for it, but is seen with the next workflow
+// Deadlines are the times at which something that is under way is over.
+type deadlines struct {
+	open []*deadline
+}
+
+type deadline struct {
+	ctx   workflow.Context // of what ends then
+	until time.Time
+	timer workflow.Future
+	stop  workflow.CancelFunc // the timer
+	then  func()
+}
+
+// after does something when a time is over, unless ctx is cancelled before. then must not
+// block. A timer of Temporal's wakes the run for it, but is seen with the next workflow
 // task only; so whatever happens in this one is an occasion to look at the clock.
-func after(ctx workflow.Context, until time.Time, summary string, then func()) {
-	workflow.GoNamed(ctx, summary, func(ctx workflow.Context) {
-		left := max(until.Sub(workflow.Now(ctx)), 0)
-		options := workflow.AwaitOptions{Timeout: left, TimerOptions: workflow.TimerOptions{Summary: summary}}
-		over := func() bool { return !workflow.Now(ctx).Before(until) }
-		if _, err := workflow.AwaitWithOptions(ctx, options, over); err == nil {
-			then()
+func (ds *deadlines) after(ctx workflow.Context, until time.Time, summary string, then func()) {
+	d := &deadline{ctx: ctx, until: until, then: then}
+	timing, stop := workflow.WithCancel(ctx)
+	d.stop = stop
+	d.timer = workflow.NewTimerWithOptions(timing, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: summary})
+	ds.open = append(slices.DeleteFunc(ds.open, (*deadline).dropped), d)
+}
+
+// dropped says whether what was to end has ended.
+func (d *deadline) dropped() bool { return d.ctx.Err() != nil }
+
+func (d *deadline) over(now time.Time) bool {
+	return !d.dropped() && (!now.Before(d.until) || d.timer.IsReady())
+}
+
+// due says whether a time is over.
+func (ds *deadlines) due(ctx workflow.Context) bool {
+	now := workflow.Now(ctx)
+	return slices.ContainsFunc(ds.open, func(d *deadline) bool { return d.over(now) })
+}
+
+// pass does what is to be done when a time is over.
+func (ds *deadlines) pass(ctx workflow.Context) {
+	now := workflow.Now(ctx)
+	over := slices.Clone(ds.open)
+	over = slices.DeleteFunc(over, func(d *deadline) bool { return !d.over(now) })
+	ds.open = slices.DeleteFunc(ds.open, func(d *deadline) bool { return d.dropped() || d.over(now) })
+	for _, d := range over {
+		if !d.dropped() { // by one before
+			d.stop()
+			d.then()
 		}
-	})
+	}
 }
 
 // endsBy is ctx with the time at which what surrounds it ends; an earlier one stays.

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/crew"
 	"github.com/perdure/perdure/workflows/record"
 )
 
@@ -31,21 +32,22 @@ func (forEachKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 		return Outcome{status: stepFailed, err: &Error{Code: codes.TooManyItems, Category: codes.CategoryLimit,
 			Message: fmt.Sprintf("step %s: the collection has %d items, maxIterations is %d", at.path, len(items), limit)}}
 	}
-	loop := &loop{steps: r.steps, journal: r.journal, node: n, at: at, items: items, results: make([]Outcome, len(items)), values: make([]any, len(items))}
+	loop := &loop{steps: r.steps, journal: r.journal, deadlines: r.deadlines, node: n, at: at, items: items, results: make([]Outcome, len(items)), values: make([]any, len(items))}
 	return loop.execute(ctx)
 }
 
 // A loop is one execution of a forEach.
 type loop struct {
-	steps   *steps
-	journal *record.Log
-	node    *definitions.Node
-	at      place
-	items   []definitions.Item
-	values  []any // collected
-	results []Outcome
-	failure *Error // the first that ends the loop
-	skip    bool
+	steps     *steps
+	journal   *record.Log
+	deadlines *deadlines
+	node      *definitions.Node
+	at        place
+	items     []definitions.Item
+	values    []any // collected
+	results   []Outcome
+	failure   *Error // the first that ends the loop
+	skip      bool
 }
 
 func (l *loop) execute(ctx workflow.Context) Outcome {
@@ -57,7 +59,7 @@ func (l *loop) execute(ctx workflow.Context) Outcome {
 		until = l.journal.Until(l.at.path, workflow.Now(ctx).Add(limit))
 	}
 	if !until.IsZero() {
-		after(ctx, until, Summary(l.at.path, "timeout"), func() {
+		l.deadlines.after(ctx, until, Summary(l.at.path, "timeout"), func() {
 			l.fail(stop, &Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Retryable: true,
 				Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit)})
 		})
@@ -81,22 +83,10 @@ func (l *loop) iterate(ctx workflow.Context, stop workflow.CancelFunc) {
 	if width == 0 {
 		width = definitions.DefaultParallel
 	}
-	turns := workflow.NewSemaphore(ctx, int64(min(width, definitions.MaxParallel)))
-	running := workflow.NewWaitGroup(ctx)
-	for i := range l.items {
-		if turns.Acquire(ctx, 1) != nil || ctx.Err() != nil || l.skip {
-			break
-		}
-		running.Add(1)
-		workflow.GoNamed(ctx, string(l.path(i)), func(ctx workflow.Context) {
-			defer running.Done()
-			defer turns.Release(1)
-			l.item(ctx, i, stop)
-		})
-	}
-	wait, done := workflow.NewDisconnectedContext(ctx)
-	defer done()
-	running.Wait(wait)
+	more := func() bool { return ctx.Err() == nil && !l.skip }
+	crew.Each(ctx, string(l.at.path), len(l.items), min(width, definitions.MaxParallel), more, func(ctx workflow.Context, i int) {
+		l.item(ctx, i, stop)
+	})
 }
 
 func (l *loop) path(i int) StepPath { return l.at.path.Item(i) }

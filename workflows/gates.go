@@ -20,6 +20,7 @@ type gates struct {
 	failures     *failures
 	board        *board
 	elicitations *elicitations
+	deadlines    *deadlines
 
 	opened map[string]*gate                                    // by ID
 	early  map[string][]Signal                                 // answers to elicitations that this execution has yet to open again, by ID
@@ -73,7 +74,7 @@ func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Dura
 		timerCtx, stopTimer := workflow.WithCancel(ctx)
 		defer stopTimer()
 		over, end := workflow.NewFuture(ctx)
-		after(timerCtx, expires, Summary(path, WaitsForAnswer), func() { end.Set(nil, nil) })
+		gs.deadlines.after(timerCtx, expires, Summary(path, WaitsForAnswer), func() { end.Set(nil, nil) })
 		sel.AddFuture(over, func(workflow.Future) { timedOut = true })
 	}
 	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})

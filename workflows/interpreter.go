@@ -56,39 +56,49 @@ func (i *interpreter) compositeTool(ctx workflow.Context, input converter.Encode
 	return r.execute(ctx)
 }
 
-// execute runs the graph: each step in its own coroutine, which starts when its
-// dependencies have settled.
+// execute runs the graph, and waits for its end.
 func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	ctx = r.failures.cancellable(ctx)
 	if err := r.answerQueries(ctx); err != nil {
 		return nil, err
 	}
 	r.tasks.bound(ctx)
-	ctx = r.keepTime(ctx)
 	r.listen(ctx)
-
-	left := len(r.program.Steps)
-	for _, n := range r.program.Steps {
-		workflow.GoNamed(ctx, n.ID, func(ctx workflow.Context) {
-			r.steps.take(ctx, n)
-			left--
-		})
-	}
+	r.watch(ctx)
+	ctx = r.keepTime(ctx)
+	r.steps.begin(ctx)
 	// The wait itself must outlive a cancelled run: its steps still settle.
 	wait, stopWaiting := workflow.NewDisconnectedContext(ctx)
 	defer stopWaiting()
 	for {
-		if err := workflow.Await(wait, func() bool { return left == 0 || r.drained(ctx) }); err != nil {
+		if err := workflow.Await(wait, func() bool { return r.steps.settled() || r.drained(ctx) }); err != nil {
 			return nil, err
 		}
 		switch {
-		case left == 0:
+		case r.steps.settled():
 			return r.finish(ctx)
 		case r.tasks.fits(ctx, r.journal.Bytes()):
 			return nil, r.continueAsNew(ctx)
 		}
 		r.tasks.next(ctx)
 	}
+}
+
+// watch has the run see what happens to it: that a workflow task has begun, that a time
+// is over, that a signal has come. It is one coroutine for all, which outlives a run that
+// was cancelled: compensations ask, and called runs tell, until it ends.
+func (r *run) watch(ctx workflow.Context) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	workflow.GoNamed(ctx, "watch", func(ctx workflow.Context) {
+		happens := func() bool {
+			r.tasks.current(ctx)
+			return r.deadlines.due(ctx) || r.signals.arrived()
+		}
+		for workflow.Await(ctx, happens) == nil {
+			r.deadlines.pass(ctx)
+			r.signals.receive(ctx)
+		}
+	})
 }
 
 // keepTime ends the run at the definition's timeout, which is also the end of the context
@@ -99,7 +109,7 @@ func (r *run) keepTime(ctx workflow.Context) workflow.Context {
 		limit = definitions.DefaultTimeout
 	}
 	until := r.started.Add(limit)
-	after(ctx, until, "timeout of the run", func() {
+	r.deadlines.after(ctx, until, "timeout of the run", func() {
 		r.failures.abort(&Error{
 			Code: codes.RunTimeout, Category: codes.CategoryTimeout, Retryable: true,
 			Message: fmt.Sprintf("%s timed out after %s%s", r.in.Definition.Name, limit, r.steps.unfinished()),

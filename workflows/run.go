@@ -15,6 +15,7 @@ type run struct {
 	journal *record.Log
 	budget  *budget
 
+	deadlines    *deadlines
 	steps        *steps
 	failures     *failures
 	board        *board
@@ -38,7 +39,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 		return nil, err
 	}
 	r := &run{
-		origin: o, tasks: &tasks{}, journal: o.newJournal(),
+		origin: o, tasks: &tasks{}, journal: o.newJournal(), deadlines: &deadlines{},
 		sent: newSent(in.EarlierUnknown), holds: newHolds(in.Unread), elicitations: &elicitations{origin: o},
 	}
 	r.budget = &budget{origin: o, journal: r.journal}
@@ -47,7 +48,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 	r.parent = newParent(o, r.tasks, r.signals, r.failures, r.elicitations)
 	r.scripts = &scripts{tasks: r.tasks, running: map[StepPath]*scriptHost{}}
 	r.board = &board{origin: o, tasks: r.tasks, elicitations: r.elicitations, signals: r.signals, holds: r.holds, scripts: r.scripts, failures: r.failures, parent: r.parent}
-	r.gates = newGates(gates{origin: o, journal: r.journal, budget: r.budget, signals: r.signals, failures: r.failures, board: r.board, elicitations: r.elicitations})
+	r.gates = newGates(gates{origin: o, journal: r.journal, budget: r.budget, signals: r.signals, failures: r.failures, board: r.board, elicitations: r.elicitations, deadlines: r.deadlines})
 	results := newResults()
 	r.calls = &calls{
 		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, gates: r.gates, elicitations: r.elicitations, sent: r.sent, holds: r.holds,
@@ -59,7 +60,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 		results: results, slots: workflow.NewSemaphore(ctx, maxPending), called: map[StepPath]*called{},
 	}
 	r.undo = &undoing{origin: o, journal: r.journal, calls: r.calls, gates: r.gates, sent: r.sent, failures: r.failures, times: map[StepPath]int{}}
-	r.steps = newSteps(ctx, steps{origin: o, journal: r.journal, failures: r.failures, elicitations: r.elicitations, undo: r.undo, scripts: r.scripts, board: r.board})
+	r.steps = newSteps(steps{origin: o, journal: r.journal, failures: r.failures, elicitations: r.elicitations, undo: r.undo, scripts: r.scripts, board: r.board})
 	r.ledger = &ledger{origin: o, journal: r.journal, sent: r.sent, undo: r.undo}
 	r.tie()
 	return r, nil

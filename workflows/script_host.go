@@ -309,7 +309,7 @@ func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (record.Deadl
 
 // After does something when a time is over.
 func (h *scriptHost) After(ctx workflow.Context, site script.Site, until time.Time, then func()) workflow.Context {
-	after(ctx, until, Summary(h.path(site), "timeout"), then)
+	h.run.deadlines.after(ctx, until, Summary(h.path(site), "timeout"), then)
 	return endsBy(ctx, until)
 }
 

@@ -86,7 +86,7 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) workfl
 	} else {
 		return ctx
 	}
-	after(ctx, until, Summary(path, "timeout"), func() { end(why()) })
+	r.deadlines.after(ctx, until, Summary(path, "timeout"), func() { end(why()) })
 	return endsBy(ctx, until)
 }
 

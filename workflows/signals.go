@@ -45,33 +45,34 @@ type signals struct {
 	changed   func(ctx workflow.Context) // unchecked has, while the run goes on
 }
 
-// listen has the run take what it is told, also when it was cancelled or has
-// failed: compensations ask, and called runs tell, until it ends.
+// listen opens the mailboxes. A signal stays in its channel until it is received: see
+// drained.
 func (ss *signals) listen(ctx workflow.Context, boxes ...*mailbox) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	for _, m := range boxes {
 		m.arrived = workflow.GetSignalChannel(ctx, m.name)
-		ss.boxes = append(ss.boxes, m)
-		workflow.GoNamed(ctx, m.name, func(ctx workflow.Context) {
-			// A signal stays in the channel until it is taken: see drained.
-			for workflow.Await(ctx, func() bool { return m.arrived.Len() > 0 }) == nil {
-				ss.receive(ctx, m)
-			}
-		})
 	}
+	ss.boxes = boxes
 	ss.goOnChecking(ctx)
 }
 
+// receive takes what has arrived.
+func (ss *signals) receive(ctx workflow.Context) {
+	for _, m := range ss.boxes {
+		ss.empty(ctx, m)
+	}
+}
+
 // receiveNow takes what has arrived of one name.
-func (ss *signals) receiveNow(ctx workflow.Context, name string) { ss.receive(ctx, ss.box(name)) }
+func (ss *signals) receiveNow(ctx workflow.Context, name string) { ss.empty(ctx, ss.box(name)) }
 
 // takeAnswer decides on an answer that has arrived before.
 func (ss *signals) takeAnswer(ctx workflow.Context, s Signal) {
 	ss.rule(ctx, ss.box(AnswerSignal), s, 0)
 }
 
-// receive takes what has arrived in a mailbox.
-func (ss *signals) receive(ctx workflow.Context, m *mailbox) {
+// empty takes what has arrived in a mailbox.
+func (ss *signals) empty(ctx workflow.Context, m *mailbox) {
 	for m.arrived.Len() > 0 {
 		var s Signal
 		if m.arrived.ReceiveAsync(&s) {

@@ -33,9 +33,10 @@ type stepState struct {
 	answer  *Answer // of an elicitation
 	content any
 	err     string
-	why     string          // it was skipped
-	settled workflow.Future // ready once status no longer changes
-	settle  workflow.Settable
+	why     string // it was skipped
+
+	waits int                 // dependencies that have not settled
+	after []*definitions.Node // that depend on it
 }
 
 // An Outcome is what came of executing a step or one item of a forEach.

@@ -24,30 +24,76 @@ type steps struct {
 	board        *board
 
 	states   map[string]*stepState
-	skipping bool // skip_remaining: nothing new starts
+	seen     map[string]any // by ID, what templates see of those that have ended
+	left     int            // that have not settled
+	skipping bool           // skip_remaining: nothing new starts
 
 	// execute executes a step that is due.
 	execute func(ctx workflow.Context, kind StepKind, n *definitions.Node, at place) Outcome
 }
 
 // newSteps makes each step wait for its turn.
-func newSteps(ctx workflow.Context, st steps) *steps {
-	st.states = map[string]*stepState{}
+func newSteps(st steps) *steps {
+	st.states, st.seen, st.left = map[string]*stepState{}, map[string]any{}, len(st.program.Steps)
 	for _, n := range st.program.Steps {
-		future, settle := workflow.NewFuture(ctx)
-		st.states[n.ID] = &stepState{status: stepPending, settled: future, settle: settle}
+		st.states[n.ID] = &stepState{status: stepPending, waits: len(n.Deps)}
+	}
+	for _, n := range st.program.Steps {
+		for _, id := range n.Deps {
+			st.states[id].after = append(st.states[id].after, n)
+		}
 	}
 	return &st
 }
 
-// take takes a step of the graph from its dependencies to its end.
+// begin starts the steps that depend on none.
+func (st *steps) begin(ctx workflow.Context) {
+	for _, n := range st.program.Steps {
+		if len(n.Deps) == 0 {
+			st.start(ctx, n)
+		}
+	}
+}
+
+// start takes a step on a coroutine of its own, which goes on with the first of those
+// that were waiting for it alone: a chain of steps needs one.
+func (st *steps) start(ctx workflow.Context, n *definitions.Node) {
+	workflow.GoNamed(ctx, n.ID, func(ctx workflow.Context) {
+		for n := n; n != nil; n = st.settle(ctx, n) {
+			st.take(ctx, n)
+		}
+	})
+}
+
+// settle starts the steps that were waiting for one that has ended alone, all but the
+// first, which it returns; nil = there are none.
+func (st *steps) settle(ctx workflow.Context, n *definitions.Node) (first *definitions.Node) {
+	st.left--
+	ended := st.states[n.ID]
+	switch ended.status {
+	case stepCompleted, stepFailed, stepSkipped:
+		st.seen[n.ID] = ended.scope().Data()
+	}
+	for _, next := range ended.after {
+		s := st.states[next.ID]
+		switch s.waits--; {
+		case s.waits > 0:
+		case first == nil:
+			first = next
+		default:
+			st.start(ctx, next)
+		}
+	}
+	return first
+}
+
+// settled says whether all steps have settled.
+func (st *steps) settled() bool { return st.left == 0 }
+
+// take takes a step of the graph whose dependencies have settled to its end.
 func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 	s := st.states[n.ID]
-	defer func() { s.settle.Set(nil, nil) }()
 	for _, id := range n.Deps {
-		if err := st.states[id].settled.Get(ctx, nil); err != nil {
-			break // the run was stopped; seen below
-		}
 		if st.states[id].broken && !s.broken {
 			s.broken, s.why = true, "step "+id+" did not succeed"
 		}
@@ -157,23 +203,14 @@ func (st *steps) work(ctx workflow.Context, n *definitions.Node, at place) Outco
 
 // scope is what templates see outside of a forEach.
 func (st *steps) scope(ctx workflow.Context, status Status) *definitions.Scope {
-	s := &definitions.Scope{
+	return &definitions.Scope{
 		Params: st.params,
-		Steps:  make(map[string]definitions.StepScope, len(st.states)),
+		Steps:  st.seen,
 		Workflow: definitions.WorkflowScope{
-			ID: st.id, Status: string(status),
+			ID: st.id, Status: string(status), StepCount: len(st.seen),
 			DurationMS: workflow.Now(ctx).Sub(st.started).Milliseconds(), StartTime: st.started,
 		},
 	}
-	for _, n := range st.program.Steps {
-		st := st.states[n.ID]
-		switch st.status {
-		case stepCompleted, stepFailed, stepSkipped:
-			s.Steps[n.ID] = st.scope()
-		}
-	}
-	s.Workflow.StepCount = len(s.Steps)
-	return s
 }
 
 // scopeAt is what templates see at a place.

@@ -39,16 +39,7 @@ type task struct {
 
 // bound ends each workflow task after a while in which reads are under way;
 // they go on in the next one. See task.last.
-func (t *tasks) bound(ctx workflow.Context) {
-	t.now.last(ctx, maxTaskTime)
-	wait, _ := workflow.NewDisconnectedContext(ctx)
-	workflow.GoNamed(wait, "tasks", func(ctx workflow.Context) {
-		_ = workflow.Await(ctx, func() bool { // looks whenever something happens
-			t.current(ctx)
-			return false
-		})
-	})
-}
+func (t *tasks) bound(ctx workflow.Context) { t.now.last(ctx, maxTaskTime) }
 
 // last has the SDK end the task under way, and those that follow, when they have
 // lasted so long and nothing but reads keeps them from ending. The SDK calls that

@@ -26,14 +26,14 @@ func scope() *definitions.Scope {
 			"tree": map[string]any{"b": []any{true}, "a": map[string]any{"n": template.Float(1e21)}},
 			"code": "{{.params.secret}} {{ broken", "json": `{"title":"T","n":12345678901234567890,"user":null}`,
 		},
-		Steps: map[string]definitions.StepScope{
-			"done": {Status: "completed", Output: map[string]any{
+		Steps: map[string]any{
+			"done": definitions.StepScope{Status: "completed", Output: map[string]any{
 				"tags": []any{"a", "b"}, "count": int64(12), "text": `{"files":[{"name":"a.go"}],"none":null}`, "ok": true, "one": "1",
 				"sub": map[string]any{"k": int64(1)}, "word": "word", "ratio": template.Float(0.25), "nothing": nil, "items": []any{map[string]any{"id": int64(0)}},
-			}},
-			"gate":    {Status: "completed", Action: "accept", Content: map[string]any{"why": "because"}, Output: map[string]any{"action": "accept"}},
-			"bad":     {Status: "failed", Error: "planned failure"},
-			"skipped": {Status: "skipped"},
+			}}.Data(),
+			"gate":    definitions.StepScope{Status: "completed", Action: "accept", Content: map[string]any{"why": "because"}, Output: map[string]any{"action": "accept"}}.Data(),
+			"bad":     definitions.StepScope{Status: "failed", Error: "planned failure"}.Data(),
+			"skipped": definitions.StepScope{Status: "skipped"}.Data(),
 		},
 		Workflow: definitions.WorkflowScope{ID: "deploy/abc", Status: "completed", StepCount: 2, DurationMS: 1500, StartTime: time.Date(2026, 8, 21, 12, 0, 0, 5, time.FixedZone("", 7200))},
 		ForEach:  map[string]any{"item": map[string]any{"i": int64(2)}, "index": 1},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
+	"github.com/perdure/perdure/workflows/crew"
 )
 
 // parallel calls functions side by side: those of a list, or those of a dict. Of a
@@ -255,46 +256,63 @@ func (f *parallelCall) run(b *branch) {
 	}
 	ctx, stop := workflow.WithCancel(b.ctx)
 	defer stop()
+	call := func(ctx workflow.Context, i int, args starlark.Tuple) {
+		if f.skip && f.was == nil || ctx.Err() != nil {
+			return
+		}
+		f.begun = append(f.begun, i)
+		path := fmt.Sprintf("%s[%d]", site.Path, i)
+		inner := b.run.branch(ctx, b, path+"/")
+		v, err := bounded.Invoke(inner.thread(path), f.calls[i].fn, args)
+		f.ended(b, site, i, v, err)
+		if f.failed != nil {
+			stop()
+		}
+	}
+	if f.isOrdered() {
+		f.inOrder(ctx, site, call)
+		return
+	}
+	counting := slices.DeleteFunc(numbers(len(f.calls)), func(i int) bool { return !f.counts(i) })
+	more := func() bool { return ctx.Err() == nil }
+	crew.Each(ctx, site.Path, len(counting), f.width, more, func(ctx workflow.Context, k int) {
+		call(ctx, counting[k], f.calls[counting[k]].args)
+	})
+}
+
+func numbers(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// inOrder calls branches in order. Those that wait for others must not take their turns.
+func (f *parallelCall) inOrder(ctx workflow.Context, site Site, call func(ctx workflow.Context, i int, args starlark.Tuple)) {
 	turns := workflow.NewSemaphore(ctx, int64(f.width))
 	running := workflow.NewWaitGroup(ctx)
-	ordered := f.isOrdered()
 	for i := range f.calls {
-		if ordered {
-			f.calls[i].ended, f.calls[i].end = workflow.NewFuture(ctx)
-		}
+		f.calls[i].ended, f.calls[i].end = workflow.NewFuture(ctx)
 	}
 	for i, c := range f.calls {
 		if !f.counts(i) {
-			if ordered {
-				c.end.Set(nil, nil)
-			}
+			c.end.Set(nil, nil)
 			continue
 		}
-		// With an order, calls that wait for others must not take their turns.
-		if !ordered && turns.Acquire(ctx, 1) != nil || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			break
 		}
 		running.Add(1)
-		path := fmt.Sprintf("%s[%d]", site.Path, i)
-		workflow.GoNamed(ctx, path, func(ctx workflow.Context) {
+		workflow.GoNamed(ctx, fmt.Sprintf("%s[%d]", site.Path, i), func(ctx workflow.Context) {
 			defer running.Done()
-			if ordered {
-				defer c.end.Set(nil, nil)
-				if c.args = f.await(ctx, c); turns.Acquire(ctx, 1) != nil {
-					return
-				}
-			}
-			defer turns.Release(1)
-			if f.skip && f.was == nil || ctx.Err() != nil {
+			defer c.end.Set(nil, nil)
+			args := f.await(ctx, c)
+			if turns.Acquire(ctx, 1) != nil {
 				return
 			}
-			f.begun = append(f.begun, i)
-			inner := b.run.branch(ctx, b, path+"/")
-			v, err := bounded.Invoke(inner.thread(path), c.fn, c.args)
-			f.ended(b, site, i, v, err)
-			if f.failed != nil {
-				stop()
-			}
+			defer turns.Release(1)
+			call(ctx, i, args)
 		})
 	}
 	wait, done := workflow.NewDisconnectedContext(ctx)
