@@ -203,7 +203,7 @@ func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to a
 	if !ok {
 		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{ElicitationID: to.gate, Question: to.what, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.name, Allowed: func(e runs.Elicitation) bool {
+	answer := runs.Answer{Run: of, ElicitationID: to.gate, Question: to.what, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.name, Allowed: func(e runs.Elicitation) bool {
 		return qs.rights.allow(c.who, auth.Answer, auth.Object{Tool: of.Tool, Owner: of.Caller, Approvers: e.Approvers})
 	}}
 	switch action {

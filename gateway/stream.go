@@ -142,9 +142,11 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	return false
 }
 
-// opened asks about an elicitation, if it is still open: an event may be old.
+// opened asks about an elicitation, if it is still open.
 func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
-	if run, err := s.on.runs.Get(ctx, s.at.Run); err == nil {
+	if !s.looks() {
+		s.asking.add(*e)
+	} else if run, err := s.on.runs.Get(ctx, s.at.Run); err == nil {
 		s.know(run)
 	} else {
 		s.asking.add(*e)
@@ -153,6 +155,13 @@ func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool
 		s.report.opened(*e)
 	}
 	return s.ask()
+}
+
+// looks reports whether the state of the run is read before the client is asked: an
+// event may be old where the run is older than the call, and a client that is asked by
+// ending its request is to be asked about all that is open.
+func (s *stream) looks() bool {
+	return s.resumed || s.at.Attached || !s.x.dialect.keepsQuestions()
 }
 
 // know takes over the state of a run.

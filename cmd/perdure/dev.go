@@ -159,6 +159,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	}
 	payloads.ReportUnread(&options, workflows.Unread)
 	guard := d.guard(&options, values != nil, keys.Proofs, told, log)
+	news := service.NewNews(&options)
 	tc, err := client.DialContext(ctx, options)
 	if err != nil {
 		return fmt.Errorf("reaching Temporal: %w", err)
@@ -187,7 +188,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	s, err := service.New(service.Options{
 		Version: programVersion(), Grants: grants, Published: published, Answers: answers, Values: values, Keys: keys.Proofs, Unproven: d.AcceptUnprovenAnswers,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
-		Gateway: served, Worker: true, Guard: guard,
+		Gateway: served, Worker: true, Guard: guard, News: news,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,
 		OnStop: func() { c.notef("stopping; runs continue when perdure dev is started again") },
 	})

@@ -29,7 +29,10 @@ import (
 // run that was quarantined meanwhile is ErrQuarantined. Either counts when the run
 // goes on.
 func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
-	run, err := c.Get(ctx, id)
+	run, err := a.Run, error(nil)
+	if run == nil {
+		run, err = c.Get(ctx, id)
+	}
 	if err != nil {
 		return Decision{}, err
 	}
@@ -53,10 +56,15 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 	if err != nil {
 		return Decision{}, err
 	}
+	news, done := c.news.about(id)
+	defer done()
 	err = c.signal(ctx, id, workflows.AnswerSignal, signal)
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) { // a run that has just ended says how below
 		return Decision{}, failure(ctx, "answering", id, err)
+	}
+	if c.news != nil {
+		soon(ctx, news, nearby)
 	}
 	return c.confirm(ctx, id, signal)
 }

@@ -30,6 +30,7 @@ type archive struct {
 	log       *slog.Logger
 	room      func(ctx context.Context, bytes int64) error // nil = there is always some
 	fresh     freshRuns
+	news      *News // nil = there is none in this process
 }
 
 // hold waits for room for the outcome of a run, if an event has one.

@@ -20,6 +20,7 @@ import (
 type execution struct {
 	runID  string // Temporal's
 	copied int64  // events up to this one are copies of its predecessor's
+	fresh  bool   // this process has just started it, and its worker may execute it
 }
 
 // told are the events that the execution before has told; none if there is none

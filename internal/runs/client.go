@@ -41,6 +41,9 @@ type Config struct {
 	// Room waits until what ctx is of may hold so many bytes of an outcome, until it
 	// ends. Its errors are returned. nil = there is always room.
 	Room func(ctx context.Context, bytes int64) error
+	// News of the worker that uses Client. nil = there is none: what happens to runs is
+	// polled for.
+	News *News
 	// Logger gets what goes wrong and is tried again. nil = slog.Default().
 	Logger *slog.Logger
 }
@@ -62,6 +65,7 @@ func New(cfg Config) *Client {
 			namespace: cmp.Or(cfg.Namespace, client.DefaultNamespace),
 			converter: cfg.DataConverter,
 			keys:      cfg.Keys,
+			news:      cfg.News,
 			log:       cmp.Or(cfg.Logger, slog.Default()),
 			room:      cfg.Room,
 		},

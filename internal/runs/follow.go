@@ -60,9 +60,13 @@ type follower struct {
 	each    func(moment) bool // false: the caller wants no more
 	stopped bool
 	over    bool // the run has ended, and not gone on
+	news    <-chan struct{}
 }
 
 func (f *follower) run(ctx context.Context) error {
+	news, done := f.archive.news.about(f.id)
+	defer done()
+	f.news = news
 	chain, err := f.chain(ctx)
 	if err != nil {
 		return err
@@ -84,7 +88,7 @@ func (f *follower) run(ctx context.Context) error {
 // process has just started has one.
 func (f *follower) chain(ctx context.Context) ([]execution, error) {
 	if runID, ok := f.archive.fresh.take(f.id); ok {
-		return []execution{{runID: runID}}, nil
+		return []execution{{runID: runID, fresh: f.news != nil}}, nil
 	}
 	var chain []execution
 	err := f.archive.patiently(ctx, func() (err error) {
@@ -114,7 +118,11 @@ func (f *follower) following(ctx context.Context, last execution) ([]execution, 
 
 // execution reads one execution; the last one is waited for.
 func (f *follower) execution(ctx context.Context, x execution, last bool) error {
-	for e, err := range f.archive.history(ctx, f.id, x.runID, last) {
+	h := &historyReader{archive: f.archive, id: f.id, runID: x.runID, wait: last, near: x.fresh}
+	if last {
+		h.news = f.news
+	}
+	for e, err := range h.all(ctx) {
 		if err != nil {
 			return err
 		}

@@ -17,8 +17,12 @@ import (
 // history reads the events of an execution. With wait it goes on until the
 // execution has ended and survives a Temporal that is away.
 func (a *archive) history(ctx context.Context, id RunID, runID string, wait bool) iter.Seq2[*historypb.HistoryEvent, error] {
+	return (&historyReader{archive: a, id: id, runID: runID, wait: wait}).all(ctx)
+}
+
+// all reads the history to its end.
+func (h *historyReader) all(ctx context.Context) iter.Seq2[*historypb.HistoryEvent, error] {
 	return func(yield func(*historypb.HistoryEvent, error) bool) {
-		h := &historyReader{archive: a, id: id, runID: runID, wait: wait}
 		for !h.ended {
 			events, err := h.read(ctx)
 			if err != nil {
@@ -48,7 +52,19 @@ type historyReader struct {
 	paused bool          // Temporal gave all there is, though the execution goes on
 	outage *backoff      // since Temporal does not answer; nil = it does
 	limit  time.Duration // of the next poll
+
+	news <-chan struct{} // of the run; nil = there is none in this process
+	near bool            // the worker of this process executes the run, it seems
+	full bool            // the page before had so many events that there may be more
 }
+
+// nearby is how long news of a run whose worker is in this process is waited for before
+// Temporal is polled.
+const nearby = 100 * time.Millisecond
+
+// pageful is how many events a page may have that is not the last: servers give fewer than
+// they are asked for.
+const pageful = 100
 
 // Temporal may lose the notification for which a poll waits when events follow
 // each other closely, and then answers only when the poll expires. So a poll is
@@ -65,6 +81,9 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 			return nil, err
 		}
 	}
+	if h.near && !h.full {
+		h.near = soon(ctx, h.news, nearby)
+	}
 	page, err := h.page(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -78,10 +97,12 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 		return nil, err
 	}
 	h.outage = nil
+	h.near = h.near || soon(ctx, h.news, 0)
 	h.token = page.NextPageToken
 	h.closed = h.closed || slices.ContainsFunc(page.History.GetEvents(), closes)
 	h.ended = len(h.token) == 0 && (h.closed || !h.wait)
 	h.paused = len(h.token) == 0 && !h.ended
+	h.full = len(page.History.GetEvents()) >= pageful
 	events := slices.DeleteFunc(page.History.GetEvents(), func(e *historypb.HistoryEvent) bool {
 		return e.EventId <= h.last || provisional(e)
 	})

@@ -321,6 +321,8 @@ type Answer struct {
 	Content  json.RawMessage // for accept
 	By       string          // who answers
 	Via      Channel         // by which the answer comes
+	// Run is the run as it was read a moment ago; nil = it is read.
+	Run *Run
 	// Allowed says whether an elicitation is for whoever answers; nil = it is.
 	Allowed func(Elicitation) bool
 	// Asked names the asking that is answered, as whoever asked has named it: the

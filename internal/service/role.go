@@ -120,6 +120,7 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 	if r.Worker != nil {
 		CacheRuns(r.Worker.CachedRuns)
 		options.Guard = NewGuard(&o, r.Worker.QuarantineAfter, r.LargeValues, r.Keys.Proofs, r.Telemetry, r.Logger)
+		options.News = NewNews(&o)
 	}
 	tc, err := client.NewLazyClient(o)
 	if err != nil {

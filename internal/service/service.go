@@ -20,6 +20,7 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/internal/telemetry"
@@ -72,6 +73,8 @@ type Options struct {
 	Version    string // of the program
 	// Guard intercepts the worker's connection of Temporal. nil = none.
 	Guard *quarantine.Guard
+	// News of the worker, on the connection of Temporal. nil = there is none.
+	News *runs.News
 	// Grace is the time for requests and calls under way at a stop.
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = not called.

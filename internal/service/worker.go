@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/workflows"
@@ -48,6 +49,14 @@ func NewGuard(o *client.Options, limit int, largeValues bool, keys *signing.Keys
 	})
 	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, g.DialOption())
 	return g
+}
+
+// NewNews has the connection of a worker that is about to be made bring news of runs to
+// the gateway of the same process.
+func NewNews(o *client.Options) *runs.News {
+	n := runs.NewNews()
+	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, n.DialOption())
+	return n
 }
 
 // An executor takes up steps of runs.

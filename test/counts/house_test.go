@@ -73,12 +73,13 @@ func (h *house) serve(t *testing.T, server *devserver.Server, loaded *config.Loa
 	options := temporal.Options{Interceptors: h.meter.interceptors()}
 	options.ConnectionOptions.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(h.meter.request)}
 	guard := service.NewGuard(&options, 3, false, keys, (*telemetry.Telemetry)(nil), quiet)
+	news := service.NewNews(&options)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := service.New(service.Options{
-		Loaded: loaded, Temporal: dial(t, server, options), Namespace: temporal.DefaultNamespace, Keys: keys, Guard: guard, Worker: true,
+		Loaded: loaded, Temporal: dial(t, server, options), Namespace: temporal.DefaultNamespace, Keys: keys, Guard: guard, News: news, Worker: true,
 		Gateway: &service.GatewayOptions{Keys: service.Keys{Signing: []byte(strings.Repeat("k", 32)), Proofs: keys}, PublicURL: service.WebURL("http://" + listener.Addr().String())},
 		Logger:  quiet,
 	})
