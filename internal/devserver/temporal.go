@@ -28,7 +28,10 @@ import (
 const (
 	clusterName = "active"
 	clusterID   = "00000000-0000-4000-8000-000000000001"
-	shards      = 4
+
+	// One database takes one writer, so more shards would only be more queues to read: with
+	// four of them a run took 11 to 14 % more processor time.
+	shards = 1
 )
 
 // customColumns are the columns that search attributes can take, with their
