@@ -8,8 +8,8 @@ import (
 
 // Names of what says which results were delivered; they stand in histories.
 const (
-	DeliveriesType  = "perdure/deliveries" // workflow
-	DeliveredSignal = "delivered"          // to it: a Signal with what was delivered
+	DeliveriesType  = ownTypes + "deliveries" // workflow
+	DeliveredSignal = "delivered"             // to it: a Signal with what was delivered
 )
 
 // Deliveries keeps, in the signals of its history, which runs had their result

@@ -9,11 +9,11 @@ import (
 
 // Names of what keeps limits across processes; they stand in histories.
 const (
-	HostType    = "perdure/backend-host"   // workflow; no composite tool has such a name
-	HostName    = "ServeBackend"           // activity: serves the queue of a backend until its process stops
-	PermitType  = "perdure/backend-permit" // workflow
-	AdmitName   = "AdmitCall"              // activity, on the queue of a backend
-	ReleaseName = "ReleaseCall"            // activity, on the queue of a backend
+	HostType    = ownTypes + "backend-host"   // workflow; no composite tool has such a name
+	HostName    = "ServeBackend"              // activity: serves the queue of a backend until its process stops
+	PermitType  = ownTypes + "backend-permit" // workflow
+	AdmitName   = "AdmitCall"                 // activity, on the queue of a backend
+	ReleaseName = "ReleaseCall"               // activity, on the queue of a backend
 )
 
 // HostLost is after how long a process that keeps the limits of a backend, and

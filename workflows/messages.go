@@ -121,6 +121,14 @@ type RunInput struct {
 // lists it under. It is the name of the composite tool.
 func (in RunInput) WorkflowType() string { return in.Definition.Name }
 
+// ownTypes begins the types of the workflows that are no runs, as no name of a composite
+// tool does.
+const ownTypes = "perdure/"
+
+// ExecutesRun reports whether workflows of a type execute runs: those of the tool of
+// that name.
+func ExecutesRun(workflowType string) bool { return !strings.HasPrefix(workflowType, ownTypes) }
+
 // A Parent is the run of which a step has called another run.
 type Parent struct {
 	RunID    string   `json:"runId"`

@@ -4,11 +4,12 @@ package service
 
 import (
 	"os"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 // plantedChange makes this another build of the interpreter, for TestRollout: each run
@@ -36,7 +37,7 @@ type changedRun struct {
 
 // ExecuteWorkflow is of the SDK.
 func (c *changedRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	isRun := !strings.HasPrefix(workflow.GetInfo(ctx).WorkflowType.Name, "perdure/")
+	isRun := workflows.ExecutesRun(workflow.GetInfo(ctx).WorkflowType.Name)
 	if isRun && (!c.versioned || workflow.GetVersion(ctx, "planted", workflow.DefaultVersion, 1) >= 1) {
 		workflow.NewTimer(ctx, 400*24*time.Hour)
 	}

@@ -307,11 +307,11 @@ func (o *runObserver) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Exec
 		o.telemetry.Replayed(ctx)
 	}
 	var continued *workflow.ContinueAsNewError
-	if len(in.Args) != 1 || workflow.IsReplaying(ctx) || errors.As(err, &continued) {
+	if workflow.IsReplaying(ctx) || errors.As(err, &continued) {
 		return result, err
 	}
-	if run, ok := in.Args[0].(workflows.Started); ok {
-		o.telemetry.RunEnded(run.Definition.Name, string(workflows.StatusOf(err)))
+	if tool := workflow.GetInfo(ctx).WorkflowType.Name; workflows.ExecutesRun(tool) {
+		o.telemetry.RunEnded(tool, string(workflows.StatusOf(err)))
 	}
 	return result, err
 }

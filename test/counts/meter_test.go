@@ -10,6 +10,8 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 // A meter counts what runs cost: requests to Temporal, and what the SDK does in their
@@ -85,7 +87,7 @@ func (e *execution) Init(outbound interceptor.WorkflowOutboundInterceptor) error
 const passing = "counts passes"
 
 func (e *execution) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	if strings.HasPrefix(workflow.GetInfo(ctx).WorkflowType.Name, "perdure/") {
+	if !workflows.ExecutesRun(workflow.GetInfo(ctx).WorkflowType.Name) {
 		return e.Next.ExecuteWorkflow(ctx, in)
 	}
 	e.spend(func(s *spent) { s.coroutines++ })
