@@ -113,7 +113,7 @@ func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
 	cfg.Env = maps.Clone(cfg.Env)
 	logger = logger.With("backend", cfg.Name)
 	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(cfg.maxResultBytes(), cfg.CACertificates)}
-	return &backend{rules: effectRules{cfg.Effects, cfg.TrustAnnotations}, dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
+	return &backend{rules: cfg.rules(), dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
 }
 
 // run supervises the backend until ctx ends. After the end of a session it connects again

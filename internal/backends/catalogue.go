@@ -332,6 +332,9 @@ type effectRules struct {
 	trusted bool         // the backend's own hints count where no rule matches
 }
 
+// rules are the effect rules of the configuration.
+func (c Config) rules() effectRules { return effectRules{c.Effects, c.TrustAnnotations} }
+
 // classify gives tools with their effects; those that are given stay as they are.
 func (e effectRules) classify(tools []Tool) []Tool {
 	classified := make([]Tool, len(tools))

@@ -108,7 +108,7 @@ func TestOverrideAnnotations(t *testing.T) {
 			t.Parallel()
 			listed := listedTool{Name: "get"}
 			listed.Annotations.OpenWorldHint, listed.Annotations.ReadOnlyHint = &no, &no
-			c, _ := resolve(agg, []string{"a"}, []Tool{tc.config.tool(listed)})
+			c, _ := resolve(agg, []string{"a"}, tc.config.rules().classify([]Tool{tc.config.tool(listed)}))
 			got, _ := c.find("a_get")
 			if got.Effect != tc.want || got.Annotations != (Annotations{Title: "Get", ReadOnlyHint: &yes, OpenWorldHint: &no}) {
 				t.Errorf("class %s, annotations %+v, want %s", got.Effect, got.Annotations, tc.want)
@@ -156,7 +156,8 @@ func TestEffect(t *testing.T) {
 			if err := json.Unmarshal([]byte(`{"name":"`+tt.tool+`","annotations":`+tt.hints+`}`), &l); err != nil {
 				t.Fatal(err)
 			}
-			got := Config{Name: "be", Effects: rules, TrustAnnotations: tt.trust}.tool(l)
+			c := Config{Name: "be", Effects: rules, TrustAnnotations: tt.trust}
+			got := c.rules().classify([]Tool{c.tool(l)})[0]
 			if got.Effect != tt.want || got.KeyArgument != tt.key {
 				t.Errorf("class %s, key argument %q; want %s, %q", got.Effect, got.KeyArgument, tt.want, tt.key)
 			}
