@@ -164,6 +164,10 @@ func (c *templateCheck) text(n node, r read) *template.Template {
 	if found := t.Foreign(); found != "" {
 		c.readf(r, SeverityWarning, "not-a-template", "%s: %s: %s is taken as text; a template is {{.params.x}} or {{.steps.ID.output.x}}", r.label, r.field, template.Excerpt(found))
 	}
+	if found, offset := t.Character(); found != "" {
+		r.at = offset
+		c.readf(r, SeverityWarning, "character", "%s: %s: %s is the number of a character; a text stands in double quotes, or in backquotes: `%s`", r.label, r.field, found, strings.Trim(found, "'"))
+	}
 	c.placed = append(c.placed, placedTemplate{r, t})
 	for _, ref := range t.Refs() {
 		r.at, r.lenient = ref.Offset, ref.Lenient

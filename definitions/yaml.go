@@ -43,7 +43,6 @@ type decoder struct {
 	faulty    map[string]bool // paths of values that could not be read
 	budget    int             // nodes that may still be visited
 	depth     int
-	keys      map[reflect.Type][]Key
 	following []*yaml.Node // what the aliases on the way here point to
 }
 
@@ -59,7 +58,6 @@ func newDecoder(file string, node *yaml.Node) *decoder {
 		file:   file,
 		places: make(map[string]spot),
 		faulty: make(map[string]bool),
-		keys:   make(map[reflect.Type][]Key),
 		budget: countNodes(node) + maxAliased,
 	}
 }
@@ -280,7 +278,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	d.place(n, v)
-	keys := d.keysOf(v.Type())
+	keys := keysOf(v.Type())
 	given := map[string]bool{}
 	for _, p := range d.pairs(n, path) {
 		i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == p.key || k.also() == p.key })

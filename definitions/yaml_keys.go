@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/perdure/perdure/definitions/template"
 )
@@ -20,13 +21,15 @@ type Key struct {
 // also is another name of the key in other systems; "" = none.
 func (k Key) also() string { return k.Tag.Get("also") }
 
-func (d *decoder) keysOf(t reflect.Type) []Key {
-	keys, ok := d.keys[t]
+// knownKeys has the keys of types that were read, by type.
+var knownKeys sync.Map
+
+func keysOf(t reflect.Type) []Key {
+	keys, ok := knownKeys.Load(t)
 	if !ok {
-		keys = Keys(t)
-		d.keys[t] = keys
+		keys, _ = knownKeys.LoadOrStore(t, Keys(t))
 	}
-	return keys
+	return keys.([]Key)
 }
 
 // Keys gives the keys of the mapping that Decode reads into a struct, by its yaml tags,

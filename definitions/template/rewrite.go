@@ -33,10 +33,6 @@ func checkNode(text string, node parse.Node, trees map[string]*parse.Tree) *Synt
 		switch node := node.(type) {
 		case *parse.IdentifierNode:
 			found = checkFunction(node)
-		case *parse.NumberNode:
-			if strings.HasPrefix(node.Text, "'") {
-				found = &SyntaxError{int(node.Pos), fmt.Sprintf("%s is the number of a character; a text stands in double quotes, or in backquotes: `%s`", node.Text, strings.Trim(node.Text, "'"))}
-			}
 		case *parse.PipeNode:
 			for i, cmd := range node.Cmds {
 				if found == nil {

@@ -3,10 +3,12 @@ package template
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template/parse"
 )
 
 // A SyntaxError says why a text is not a template.
@@ -190,4 +192,23 @@ func lineStart(text string, line int) int {
 		offset += i + 1
 	}
 	return offset
+}
+
+// Character gives the first constant in single quotes, which is the number of a
+// character and not a text, and its offset; "" = there is none.
+func (t *Template) Character() (text string, offset int) {
+	trees := slices.Collect(maps.Values(t.subs))
+	if t.main != nil {
+		trees = append(trees, t.main)
+	}
+	for _, tree := range trees {
+		inspect(tree.Root, func(node parse.Node) bool {
+			n, ok := node.(*parse.NumberNode)
+			if ok && strings.HasPrefix(n.Text, "'") && (text == "" || int(n.Pos) < offset) {
+				text, offset = n.Text, int(n.Pos)
+			}
+			return true
+		})
+	}
+	return text, offset
 }

@@ -19,15 +19,20 @@ func (n GraphNode) class() string {
 	return string(n.Type)
 }
 
+// The colours of what every picture has, in light and in dark.
+var (
+	light = rules(map[string][2]string{"page": {"#ffffff", "none"}, "text": {"#222222", "none"}, "head": {"#555555", "none"}, "edge": {"none", "#777777"}, "undo": {"#8a3d0f", "none"}})
+	dark  = rules(map[string][2]string{"page": {"#0d1117", "none"}, "text": {"#e6edf3", "none"}, "head": {"#9aa4b0", "none"}, "edge": {"none", "#8b949e"}, "undo": {"#f0a36b", "none"}})
+)
+
 // style writes the colours, which follow those of the page that shows the picture.
 func (d *svgDrawing) style() {
-	light := map[string][2]string{"page": {"#ffffff", "none"}, "text": {"#222222", "none"}, "head": {"#555555", "none"}, "edge": {"none", "#777777"}, "undo": {"#8a3d0f", "none"}}
-	dark := map[string][2]string{"page": {"#0d1117", "none"}, "text": {"#e6edf3", "none"}, "head": {"#9aa4b0", "none"}, "edge": {"none", "#8b949e"}, "undo": {"#f0a36b", "none"}}
+	inLight, inDark := map[string][2]string{}, map[string][2]string{}
 	for _, n := range d.graph.Nodes {
 		look := n.look()
-		light[n.class()], dark[n.class()] = [2]string{look.Fill, look.Line}, look.Dark
+		inLight[n.class()], inDark[n.class()] = [2]string{look.Fill, look.Line}, look.Dark
 	}
-	d.printf("<style>%s@media (prefers-color-scheme: dark){%s}</style>\n", rules(light), rules(dark))
+	d.printf("<style>%s%s@media (prefers-color-scheme: dark){%s%s}</style>\n", light, rules(inLight), dark, rules(inDark))
 }
 
 func rules(colours map[string][2]string) string {
