@@ -105,11 +105,6 @@ func (c *calls) quick(codec codec, e *historypb.HistoryEvent, at time.Time) []Fa
 		return nil
 	}
 	a := e.GetMarkerRecordedEventAttributes()
-	// The event has the time when the task ended; its data has that of the call's end.
-	var data struct{ ReplayTime time.Time }
-	if codec.FromPayloads(a.GetDetails()["data"], &data) == nil && !data.ReplayTime.IsZero() {
-		at = data.ReplayTime
-	}
 	call := c.add(&Call{Path: path, What: what, Started: at, Attempts: 1, quick: true})
 	end := callEnd{status: StepCompleted, result: a.GetDetails()["result"], failure: a.GetFailure()}
 	if end.failure != nil {

@@ -79,7 +79,7 @@ func (f *Fold) Begin(runID string, copied int64) {
 
 // Add reads the next event of the execution.
 func (f *Fold) Add(e *historypb.HistoryEvent) Moment {
-	m := Moment{Execution: f.execution.number, RunID: f.execution.runID, EventID: e.EventId, At: e.EventTime.AsTime()}
+	m := Moment{Execution: f.execution.number, RunID: f.execution.runID, EventID: e.EventId, At: f.codec.happened(e)}
 	switch {
 	case e.EventId < f.execution.copied:
 		f.again(e)
@@ -91,6 +91,17 @@ func (f *Fold) Add(e *historypb.HistoryEvent) Moment {
 		m.Facts = append(f.facts(e, m.At), f.guard.add(f.codec, e)...)
 	}
 	return m
+}
+
+// happened is the time of an event. That of a local activity has the time when its
+// workflow task ended, and in its data when the activity did.
+func (c codec) happened(e *historypb.HistoryEvent) time.Time {
+	var data struct{ ReplayTime time.Time }
+	a := e.GetMarkerRecordedEventAttributes()
+	if a.GetMarkerName() == localActivity && c.FromPayloads(a.GetDetails()["data"], &data) == nil && !data.ReplayTime.IsZero() {
+		return data.ReplayTime
+	}
+	return e.EventTime.AsTime()
 }
 
 // again reads an event that was read in the execution before.
@@ -146,13 +157,17 @@ func (f *Fold) began(a *historypb.WorkflowExecutionStartedEventAttributes) []Fac
 	return append(facts, f.gates.stated(f.codec, a.GetMemo())...)
 }
 
-const sideEffect = "SideEffect" // the name of its marker
+// The names of markers.
+const (
+	sideEffect    = "SideEffect"
+	localActivity = "LocalActivity"
+)
 
 // marker reads a local activity, which is in history only when it has ended, or
 // what the run has noted of a signal or of a script.
 func (f *Fold) marker(e *historypb.HistoryEvent, at time.Time) []Fact {
 	switch a := e.GetMarkerRecordedEventAttributes(); a.GetMarkerName() {
-	case "LocalActivity":
+	case localActivity:
 		return f.calls.quick(f.codec, e, at)
 	case sideEffect:
 		if f.kept = f.codec.kept(e); f.kept != nil {
