@@ -111,6 +111,8 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 // CallTool calls a backend tool once.
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 	began, info := time.Now(), activity.GetInfo(ctx)
+	ctx, release := backends.Hold(ctx)
+	defer release()
 	departs := a.departure(call, info)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	var err error

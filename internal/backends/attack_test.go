@@ -233,9 +233,11 @@ func TestAttackBackendAnswers(t *testing.T) {
 			}
 			z.Close()
 		}, "over the limit", Unknown},
-		"many blocks":           {answer(`"result":{"content":[` + repeat("{},", 4<<20) + `{}]}`), "content blocks", Unknown},
-		"many blocks, streamed": {streamed("", `"result":{"content":[`+repeat("{},", 4<<20)+`{}]}`), "content blocks", Unknown},
-		"a deep result":         {answer(`"result":{"content":[],"structuredContent":` + repeat(`{"a":`, 1<<20) + "1" + repeat("}", 1<<20) + `}`), "the answer ended before", Unknown},
+		"many blocks":           {answer(`"result":{"content":[` + repeat("{},", 400_000) + `{}]}`), "content blocks", Unknown},
+		"many blocks, streamed": {streamed("", `"result":{"content":[`+repeat("{},", 400_000)+`{}]}`), "content blocks", Unknown},
+		"many values":           {answer(`"result":{"content":[],"structuredContent":[` + repeat("[],", 4<<20) + `[]]}`), "more than 891289 JSON values", Unknown},
+		"many values, streamed": {streamed("", `"result":{"content":[],"structuredContent":[`+repeat("[],", 4<<20)+`[]]}`), "more than 891289 JSON values", Unknown},
+		"a deep result":         {answer(`"result":{"content":[],"structuredContent":` + repeat(`{"a":`, 400_000) + "1" + repeat("}", 400_000) + `}`), "the answer ended before", Unknown},
 		"a deep notification":   {streamed(sseEvent(`{"jsonrpc":"2.0","method":"x","params":`+repeat(`{"a":`, 1<<20)+"1"+repeat("}", 1<<20)+"}"), `"result":{"content":[]}`), "", 0},
 		"a large notification":  {streamed(sseEvent(`{"jsonrpc":"2.0","method":"x","params":[`+repeat("[],", 4<<20)+"1]}"), `"result":{"content":[]}`), "floods", Unknown},
 		"many lines":            {streamed("event: message\n"+repeat("data:  \n", 1<<20)+"\n", `"result":{"content":[]}`), "floods", Unknown},

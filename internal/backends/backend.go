@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 const (
@@ -109,10 +111,10 @@ type backend struct {
 	tools []Tool // last known, kept while the backend is down; nil = none yet
 }
 
-func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
+func newBackend(cfg Config, answers *web.Bodies, logger *slog.Logger, published func()) *backend {
 	cfg.Env = maps.Clone(cfg.Env)
 	logger = logger.With("backend", cfg.Name)
-	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(cfg.maxResultBytes(), cfg.CACertificates)}
+	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(newRoom(cfg, answers), cfg.CACertificates)}
 	return &backend{rules: cfg.rules(), dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
 }
 

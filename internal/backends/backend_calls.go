@@ -25,13 +25,18 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 			return nil, notCalled(c, err)
 		}
 		result, x, err := s.call(ctx, c, headers)
+		if err != nil {
+			x.held.end()
+		}
 		gone := err != nil && ctx.Err() == nil && s.sessionGone(x, err)
 		b.sessions.release(s)
 		unauthorized := err != nil && b.cfg.Credentials != nil && x.unauthorized()
 		switch {
 		case err == nil && result.IsError:
+			defer x.held.end()
 			return b.cfg.secrets(headers).hideIn(result)
 		case err == nil:
+			keep(ctx, x.held)
 			return result, nil
 		case gone:
 			b.sessions.drop(s)

@@ -40,7 +40,7 @@ type Config struct {
 	Effects          []EffectRule  // first match wins; none = unsafe
 	TrustAnnotations bool          // the backend's own hints give classes if no rule matches
 	Timeout          time.Duration // of one request; 0 = none but the caller's context
-	MaxResultBytes   int64         // of one answer; 0 = 64 MB; over it, the call fails with ErrTooLarge
+	MaxResultBytes   int64         // of one answer; 0 = 64 MB; over it, or with too many values, the call fails with ErrTooLarge
 	Limited          bool          // calls are limited, by their callers
 }
 

@@ -13,29 +13,36 @@ import (
 // body bounds the reading of an answer. Release, of a POST, ends the request.
 func (m *meter) body(resp *http.Response, x *exchange, s *session, release context.CancelFunc) io.ReadCloser {
 	raw := &drainedBody{ReadCloser: resp.Body, release: release}
+	c := &claims{room: m.room, ctx: x.caller, held: x.held, holders: &s.holders}
 	answer := release != nil || x.expected // also one that is resumed by a GET
 	var r io.Reader
 	switch {
 	case resp.StatusCode >= http.StatusMultipleChoices:
-		r = &wholeBody{body: raw, limit: min(m.limit, maxChatter)}
+		r = &wholeBody{body: raw, limit: min(m.room.limit, maxChatter)}
 	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
-		r = newEventStream(raw, m.limit, s.flow, answer, s.fail)
+		r = newEventStream(raw, c, s.flow, answer, s.fail)
 	default:
-		r = &wholeBody{body: raw, limit: m.limit, flow: s.flow}
+		r = &wholeBody{body: raw, limit: m.room.limit, length: resp.ContentLength, claims: c, flow: s.flow}
 	}
 	if release == nil { // a POST is of our own making
 		if err := s.flow.take(costOfStream); err != nil {
 			s.fail(err)
 		}
 	}
-	return &notedBody{Reader: r, Closer: raw, x: x}
+	return &notedBody{Reader: r, Closer: raw, x: x, claims: c}
 }
 
 // A notedBody records in the exchange why reading the answer ended.
 type notedBody struct {
 	io.Reader
 	io.Closer
-	x *exchange
+	x      *exchange
+	claims *claims
+}
+
+func (b *notedBody) Close() error {
+	b.claims.passing.end()
+	return b.Closer.Close()
 }
 
 func (b *notedBody) Read(p []byte) (int, error) {
@@ -49,9 +56,11 @@ func (b *notedBody) Read(p []byte) (int, error) {
 // A wholeBody reads a body as a whole, up to a limit, and checks its message before it is
 // decoded.
 type wholeBody struct {
-	body  io.Reader
-	limit int64
-	flow  *flow // nil = it need not be a message
+	body   io.Reader
+	limit  int64
+	length int64   // as announced; below 0 = it is not
+	claims *claims // nil = it is too small for that
+	flow   *flow   // nil = it need not be a message
 
 	whole *bytes.Reader
 	err   error
@@ -68,17 +77,32 @@ func (b *wholeBody) Read(p []byte) (int, error) {
 }
 
 func (b *wholeBody) read() (*bytes.Reader, error) {
-	text, err := io.ReadAll(io.LimitReader(b.body, b.limit+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case int64(len(text)) > b.limit:
-		return nil, tooLarge(b.limit)
-	case b.flow != nil:
-		text = utf8Text(text)
-		_, _, err = b.flow.admit(text)
+	in := &boundedReader{b.body, b.limit, b.limit}
+	if b.flow == nil {
+		text, err := io.ReadAll(in)
+		return bytes.NewReader(text), err
 	}
+	text, err := b.claims.readFrom(in, b.length)
+	if err != nil {
+		return nil, err
+	}
+	text = utf8Text(text)
+	_, _, err = b.flow.admit(text)
 	return bytes.NewReader(text), err
+}
+
+// A boundedReader gives an error where there is more than the limit.
+type boundedReader struct {
+	io.Reader
+	limit, left int64
+}
+
+func (r *boundedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if r.left -= int64(n); r.left < 0 {
+		return 0, tooLarge(r.limit)
+	}
+	return n, err
 }
 
 // drainTime and drainBytes bound the wait for the end of a body whose answer

@@ -217,7 +217,7 @@ func TestCredentialsNeeded(t *testing.T) {
 
 func TestHeaderThatRepeatsRequests(t *testing.T) {
 	t.Parallel()
-	b := newBackend(Config{Name: "be", Credentials: static{"idempotency-key": "1"}}, slog.New(slog.DiscardHandler), func() {})
+	b := newBackend(Config{Name: "be", Credentials: static{"idempotency-key": "1"}}, newAnswers(), slog.New(slog.DiscardHandler), func() {})
 	if _, err := b.headersFor(t.Context(), Principal{}, nil); err == nil || !strings.Contains(err.Error(), "idempotent") {
 		t.Errorf("error %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 type eventStream struct {
 	body   io.ReadCloser
 	lines  *bufio.Reader
-	limit  int64 // of the bytes of one event
+	claims *claims
 	flow   *flow
 	answer bool        // the stream ends with an answer, as that of a POST does
 	failed func(error) // is told why the stream is given up
@@ -24,8 +24,8 @@ type eventStream struct {
 	err error  // what follows it
 }
 
-func newEventStream(body io.ReadCloser, limit int64, f *flow, answer bool, failed func(error)) *eventStream {
-	return &eventStream{body: body, lines: bufio.NewReaderSize(body, 32<<10), limit: limit, flow: f, answer: answer, failed: failed}
+func newEventStream(body io.ReadCloser, c *claims, f *flow, answer bool, failed func(error)) *eventStream {
+	return &eventStream{body: body, lines: bufio.NewReaderSize(body, 32<<10), claims: c, flow: f, answer: answer, failed: failed}
 }
 
 func (s *eventStream) Close() error { return s.body.Close() }
@@ -35,6 +35,7 @@ func (s *eventStream) Read(p []byte) (int, error) {
 		if s.err != nil {
 			return 0, s.err
 		}
+		s.claims.passing.free() // of the event before, which has been decoded
 		if s.out, s.err = s.next(); s.err != nil && s.err != io.EOF {
 			s.failed(s.err)
 		}
@@ -57,7 +58,9 @@ type event struct {
 // next reads an event that is handed on, in its normal form. The error is what
 // follows it, or why there is none.
 func (s *eventStream) next() ([]byte, error) {
+	defer s.claims.arrived()
 	for {
+		s.claims.arrived()
 		e, err := s.read()
 		if err != nil && !(errors.Is(err, io.EOF) && e.hasData) {
 			return nil, err
@@ -123,8 +126,8 @@ func (s *eventStream) line(before int64) ([]byte, error) {
 		} else {
 			line = append(line, part...)
 		}
-		if before+int64(len(line)) > s.limit {
-			return nil, tooLarge(s.limit)
+		if err := s.claims.arriving(before + int64(len(line))); err != nil {
+			return nil, err
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return bytes.TrimRight(line, "\r\n"), err
@@ -135,17 +138,17 @@ func (s *eventStream) line(before int64) ([]byte, error) {
 // take looks at an event, and gives its normal form; nil = it holds nothing. Ends
 // says that nothing follows it.
 func (s *eventStream) take(e event) (out []byte, ends bool, err error) {
+	var head messageHead
 	answers := false
 	if e.hasData && e.name != "endpoint" {
 		e.data = utf8Text(e.data)
-		head, isMessage, err := s.flow.admit(e.data)
-		if err != nil {
+		if head, e.hasData, err = s.flow.admit(e.data); err != nil {
 			return nil, false, err
 		}
-		answers = isMessage && head.isAnswer()
-		e.hasData = isMessage
+		answers = e.hasData && head.isAnswer()
 	}
-	if !answers || !s.answer { // on a stream of all answers, who takes one gives it back
+	holder, expected := s.claims.holderOf(head)
+	if !answers || !s.answer && !expected {
 		if err := s.flow.take(e.cost); err != nil {
 			return nil, false, err
 		}
@@ -157,5 +160,6 @@ func (s *eventStream) take(e event) (out []byte, ends bool, err error) {
 	if e.hasData {
 		out = append(append(append(out, "data: "...), e.data...), '\n')
 	}
-	return append(out, '\n'), answers && s.answer, nil
+	out = append(out, '\n')
+	return out, answers && s.answer, s.claims.take(out, holder)
 }

@@ -33,6 +33,7 @@ type exchange struct {
 	headers  Headers           // credentials of the call; nil = those of the session
 	asking   *Asking           // of the call; nil = nobody can be asked
 	traced   map[string]string // headers that name the trace of the call; nil = none
+	held     *holding          // what its answer takes of the budget; nil = nobody keeps it
 
 	mu      sync.Mutex
 	reached bool                       // bytes of the request may have got to the backend
@@ -46,9 +47,9 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// newExchange returns ctx with a fresh exchange in it.
+// newExchange returns ctx with a fresh exchange in it, whose holding is to be ended.
 func newExchange(ctx context.Context) (context.Context, *exchange) {
-	x := &exchange{caller: ctx, expected: true}
+	x := &exchange{caller: ctx, expected: true, held: &holding{}}
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
@@ -185,17 +186,17 @@ func plain(err error) error {
 // (net/http.Transport: shouldRetryRequest, Request.isReplayable). Redirects,
 // which would repeat it as well, are not followed.
 type meter struct {
-	base  *http.Transport
-	limit int64
+	base *http.Transport
+	room room
 }
 
 // idleConnTimeout is shorter than the 5 s after which Node closes idle
 // connections: a request during the closing is lost with an unknown outcome.
 const idleConnTimeout = 4 * time.Second
 
-func newMeter(limit int64, certificates []byte) *meter {
+func newMeter(r room, certificates []byte) *meter {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	return &meter{limit: limit, base: &http.Transport{
+	return &meter{room: r, base: &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, addr)
@@ -237,8 +238,12 @@ func (m *meter) roundTrip(req *http.Request, s *session) (*http.Response, error)
 		}
 		return resp, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
-	context.AfterFunc(x.caller, cancel)
+	ctx, end := context.WithCancel(context.WithoutCancel(req.Context()))
+	ended := context.AfterFunc(x.caller, end)
+	cancel := func() { // or a caller that lives on would keep the answer
+		ended()
+		end()
+	}
 	awaiting := context.AfterFunc(req.Context(), cancel)
 	resp, err := m.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, x.trace())))
 	x.set(func() {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // Limits of what a server may send besides answers, such as notifications, its own requests
@@ -51,13 +53,6 @@ func (f *flow) take(n int) error {
 	return fmt.Errorf("%w with what is no answer: more than %d bytes at once and %d a second", ErrFlood, chatterAtOnce, chatterRate)
 }
 
-// give returns bytes that turned out to be an answer.
-func (f *flow) give(n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.left = math.Min(f.left+float64(n), chatterAtOnce)
-}
-
 // wait takes bytes, and gives how long to wait before reading more.
 func (f *flow) wait(n int) time.Duration {
 	f.mu.Lock()
@@ -92,6 +87,13 @@ func headOf(message []byte) (head messageHead, ok bool) {
 // isAnswer reports whether the message is the answer to a request.
 func (h messageHead) isAnswer() bool {
 	return h.Method == nil && len(h.ID) > 0 && string(h.ID) != "null"
+}
+
+// id is the ID as requests have it.
+func (h messageHead) id() string {
+	var id mcp.RequestId
+	_ = json.Unmarshal(h.ID, &id) // an invalid one belongs to no request
+	return id.String()
 }
 
 // utf8Text is a message as valid UTF-8, which JSON must be: otherwise clients could not

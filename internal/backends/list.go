@@ -81,6 +81,7 @@ func (s *session) list(ctx context.Context) (*listing, error) {
 // into headers where a tool asks for it, and leaves out those that ask wrongly.
 func (s *session) listPage(ctx context.Context, req mcp.ListToolsRequest) ([]listedTool, mcp.Cursor, time.Duration, error) {
 	ctx, x := newExchange(ctx)
+	defer x.held.end()
 	decoded, err := s.client.ListToolsByPage(ctx, req)
 	raw, callErr := x.result(err)
 	if callErr != nil {

@@ -57,6 +57,7 @@ func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) 
 	}
 	p := &Pool{logger: logger, byName: map[string]*backend{}}
 	p.agg.Store(&agg)
+	answers := newAnswers()
 	for _, cfg := range configs {
 		if err := cfg.check(); err != nil {
 			return nil, err
@@ -64,7 +65,7 @@ func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) 
 		if p.byName[cfg.Name] != nil {
 			return nil, fmt.Errorf("backend %s is configured twice", cfg.Name)
 		}
-		b := newBackend(cfg, logger, p.publish)
+		b := newBackend(cfg, answers, logger, p.publish)
 		p.byName[cfg.Name] = b
 		p.backends = append(p.backends, b)
 	}
@@ -111,7 +112,8 @@ func (p *Pool) WaitReady(ctx context.Context, d time.Duration) bool {
 
 // Call calls a backend's tool and returns its answer, isError or not. A call without an
 // answer is a *CallError with its outcome. Only ctx and the backend's Timeout bound the
-// call. If it ends early, the backend gets a cancellation.
+// call, also where a large answer waits for room among others. If it ends early, the
+// backend gets a cancellation.
 func (p *Pool) Call(ctx context.Context, c Call) (*Result, error) {
 	refuse := func(err error) (*Result, error) {
 		return nil, &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: Refused, Err: err}

@@ -45,6 +45,7 @@ type session struct {
 
 	progress progressRouter
 	known    knownNames
+	holders  holders               // of the answers on a stream that has all of them
 	flow     *flow                 // of unrequested messages
 	failure  atomic.Pointer[error] // why it was given up; nil = it was not
 

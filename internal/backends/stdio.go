@@ -20,9 +20,10 @@ import (
 // of any length into memory, and signals the child but not its children.
 type child struct {
 	process *process
-	flow    *flow // of what it writes without being asked
-	limit   int64 // bytes of a line
+	flow    *flow  // of what it writes without being asked
+	claims  claims // of its lines
 	awaited *awaited
+	cancel  context.CancelFunc // ends the waiting for room
 
 	writing chan struct{} // holds a token while no write is under way
 	done    chan struct{} // closed when no answer can come any more
@@ -36,11 +37,13 @@ type child struct {
 	background sync.WaitGroup
 }
 
-func newChild(cfg Config, logger *slog.Logger) *child {
+func newChild(cfg Config, r room, logger *slog.Logger) *child {
 	c := &child{
-		flow: newFlow(), limit: cfg.maxResultBytes(), awaited: newAwaited(),
+		flow: newFlow(), awaited: newAwaited(),
 		writing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	c.claims.room, c.claims.holders = r, &holders{}
+	c.claims.ctx, c.cancel = context.WithCancel(context.Background())
 	c.process = &process{cfg: cfg, secrets: cfg.secrets(nil), logger: logger, noise: newFlow(), unread: c.done, exited: make(chan struct{})}
 	c.writing <- struct{}{}
 	return c
@@ -68,6 +71,7 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	id := req.ID.String()
 	ch := c.awaited.add(id)
 	defer c.awaited.leave(id)
+	defer c.claims.holders.expect(id, x.held)()
 
 	reached, err := c.write(ctx, x.amend(req))
 	x.set(func() { x.reached = reached })
@@ -75,19 +79,27 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 		return nil, err
 	}
 	select {
-	case answer := <-ch:
-		answer, _ = heedVersions(req, answer)
-		return x.capture(req, answer, nil)
+	case got := <-ch:
+		return x.received(req, got)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-c.done:
 	}
 	select {
-	case answer := <-ch: // it came just before the end
-		return x.capture(req, answer, nil)
+	case got := <-ch: // it came just before the end
+		return x.received(req, got)
 	default:
 		return nil, c.failure()
 	}
+}
+
+func (x *exchange) received(req transport.JSONRPCRequest, got arrival) (*transport.JSONRPCResponse, error) {
+	if got.err != nil {
+		x.set(func() { x.broke = got.err })
+		return nil, got.err
+	}
+	answer, _ := heedVersions(req, got.answer)
+	return x.capture(req, answer, nil)
 }
 
 // write writes one message as a line and reports whether any of it may have reached the
@@ -177,6 +189,7 @@ func (c *child) Close() error {
 	closing := c.closing
 	c.closing = true
 	c.mu.Unlock()
+	c.cancel()
 	if !c.process.isStarted() || closing {
 		return nil
 	}

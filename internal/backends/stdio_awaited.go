@@ -9,26 +9,32 @@ import (
 // awaited has the requests whose answers are or were waited for.
 type awaited struct {
 	mu      sync.Mutex
-	pending map[string]chan *transport.JSONRPCResponse
+	pending map[string]chan arrival
 	left    map[string]bool // requests whose answers are no longer waited for
 }
 
+// An arrival is the answer to a request, or why what has come is of no use.
+type arrival struct {
+	answer *transport.JSONRPCResponse
+	err    error
+}
+
 func newAwaited() *awaited {
-	return &awaited{pending: map[string]chan *transport.JSONRPCResponse{}, left: map[string]bool{}}
+	return &awaited{pending: map[string]chan arrival{}, left: map[string]bool{}}
 }
 
 // add gives the channel for the answer to a request.
-func (a *awaited) add(id string) chan *transport.JSONRPCResponse {
+func (a *awaited) add(id string) chan arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ch := make(chan *transport.JSONRPCResponse, 1)
+	ch := make(chan arrival, 1)
 	a.pending[id] = ch
 	return ch
 }
 
 // take gives the channel for the answer to a request; nil = not waited for. asked reports
 // whether there was such a request.
-func (a *awaited) take(id string) (ch chan *transport.JSONRPCResponse, asked bool) {
+func (a *awaited) take(id string) (ch chan arrival, asked bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ch = a.pending[id]

@@ -20,21 +20,23 @@ func (c *child) read() {
 	var err error
 	for err == nil {
 		var line []byte
-		if line, err = readLine(r, c.limit); err == nil {
+		if line, err = readLine(r, c.claims.arriving); err == nil {
 			err = c.receive(line)
 		}
+		c.claims.arrived()
+		c.claims.passing.free()
 	}
 	c.finish(err)
 }
 
-// readLine reads a line of at most limit bytes.
-func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
+// readLine reads a line; arriving is told how large it is as it grows.
+func readLine(r *bufio.Reader, arriving func(size int64) error) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
-		if int64(len(line)) > limit {
-			return nil, tooLarge(limit)
+		if err := arriving(int64(len(line))); err != nil {
+			return nil, err
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return bytes.TrimSpace(line), err
@@ -70,7 +72,7 @@ func (c *child) receive(line []byte) error {
 	case err != nil || !isMessage:
 		return err
 	case head.isAnswer():
-		return c.receiveAnswer(line)
+		return c.receiveAnswer(head, line)
 	case len(head.ID) == 0:
 		c.receiveNotification(line)
 	default:
@@ -79,15 +81,19 @@ func (c *child) receive(line []byte) error {
 	return nil
 }
 
-func (c *child) receiveAnswer(line []byte) error {
+// receiveAnswer hands an answer on. One for which there is no room ends its own request
+// alone.
+func (c *child) receiveAnswer(head messageHead, line []byte) error {
 	var answer transport.JSONRPCResponse
-	if json.Unmarshal(line, &answer) != nil {
+	holder, _ := c.claims.holderOf(head)
+	refused := c.claims.take(line, holder)
+	if refused == nil && json.Unmarshal(line, &answer) != nil {
 		return c.flow.take(len(line) + costOfMessage)
 	}
-	ch, asked := c.awaited.take(answer.ID.String())
+	ch, asked := c.awaited.take(head.id())
 	switch {
 	case ch != nil:
-		ch <- &answer
+		ch <- arrival{&answer, refused}
 	case !asked:
 		return c.flow.take(len(line) + costOfMessage)
 	}

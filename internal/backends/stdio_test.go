@@ -52,6 +52,12 @@ func serveChild() {
 	s.add("large", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText(strings.Repeat("x", 1<<20)), nil
 	})
+	s.add("go", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText(strings.Repeat("x", largeAnswer)), nil
+	})
+	s.add("dense", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{StructuredContent: json.RawMessage(`[` + strings.Repeat("0,", 1_000_000) + `0]`)}, nil
+	})
 	s.add("wait", func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		_ = server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress",
 			map[string]any{"progressToken": req.Params.Meta.ProgressToken, "progress": 1})
@@ -233,7 +239,7 @@ func TestChildAnswerTooLarge(t *testing.T) {
 // A child that reads nothing must hold up nobody longer than he wants.
 func TestChildIsDeaf(t *testing.T) {
 	t.Parallel()
-	c := newChild(childConfig("deaf"), slog.New(slog.DiscardHandler))
+	c := newChild(childConfig("deaf"), newRoom(childConfig("deaf"), newAnswers()), slog.New(slog.DiscardHandler))
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +262,7 @@ func TestChildIsDeaf(t *testing.T) {
 
 func TestCloseKillsStubbornChild(t *testing.T) {
 	t.Parallel()
-	c := newChild(childConfig("deaf"), slog.New(slog.DiscardHandler))
+	c := newChild(childConfig("deaf"), newRoom(childConfig("deaf"), newAnswers()), slog.New(slog.DiscardHandler))
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

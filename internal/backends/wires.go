@@ -59,10 +59,8 @@ func (w *sseWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest)
 		case <-waiting.Done():
 		}
 	}()
+	defer w.s.holders.expect(req.ID.String(), x.held)()
 	answer, err := w.SSE.SendRequest(waiting, req)
-	if answer != nil { // on the stream of all answers it was taken for what nobody has asked for
-		w.s.flow.give(len(answer.Result))
-	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

@@ -24,6 +24,10 @@ func OpenFiles(l *config.Loaded, data string, k Keys, log *slog.Logger) (store.G
 	return store.OpenFiles(filepath.Join(data, "grants"), sealing, log)
 }
 
+// maxSmallAnswer bounds an answer of a backend where large values are not kept: an output
+// of the size that a history takes, a second time as text, and what is around them.
+const maxSmallAnswer = 8 << 20
+
 // NewPool makes the backends, and the broker of their credentials.
 func NewPool(o Options) (*backends.Pool, *credentials.Broker, error) {
 	broker, err := credentials.New(credentials.Options{Strategies: o.Loaded.Outgoing, Grants: o.Grants, Logger: o.Logger})
@@ -33,6 +37,9 @@ func NewPool(o Options) (*backends.Pool, *credentials.Broker, error) {
 	configs := slices.Clone(o.Loaded.Backends)
 	for i := range configs {
 		configs[i].Credentials = broker.For(configs[i].Name)
+		if o.Values == nil && configs[i].MaxResultBytes == 0 {
+			configs[i].MaxResultBytes = maxSmallAnswer
+		}
 	}
 	pool, err := backends.New(configs, o.Loaded.Aggregation, o.Logger)
 	if err != nil {

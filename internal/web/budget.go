@@ -125,16 +125,16 @@ const (
 	// Patience is how long a large request waits for its turn.
 	Patience = 10 * time.Second
 
-	// smallBody is the size, and the weight, up to which bodies are not counted.
-	smallBody = 64 << 10
+	// SmallBody is the size, and the weight, up to which bodies are not counted.
+	SmallBody = 64 << 10
 
 	// valueWeight is the least weight of a JSON value, in bytes of a body: two bytes of
 	// a body can take 500 bytes of memory.
 	valueWeight = 40
 )
 
-// Bodies are the request bodies in a process. An incoming body takes its size, for as
-// long as its sender decides; then the work on it takes about twelve times its weight
+// Bodies are what comes into a process: requests of clients, or answers of backends. An
+// incoming body takes its size, for as long as its sender decides; then the work on it takes about twelve times its weight
 // for a moment. So each phase has its own budget, and a slow sender does not delay the
 // work on other bodies.
 type Bodies struct {
@@ -142,40 +142,71 @@ type Bodies struct {
 }
 
 // NewBodies makes budgets: work bytes for the work on bodies, and twice as many for
-// incoming ones. A request waits up to patience for each.
+// incoming ones. A body waits up to patience for each.
 func NewBodies(work int64, patience time.Duration) *Bodies {
 	return &Bodies{incoming: NewBudget(2*work, patience), work: NewBudget(work, patience)}
 }
 
 // Read reads a body of at most most bytes. free returns its bytes to the budget.
 func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, most int64) (body []byte, free func(), err error) {
-	in := http.MaxBytesReader(w, r.Body, most)
-	var read bytes.Buffer
-	n, err := io.CopyN(&read, in, smallBody)
-	switch {
-	case errors.Is(err, io.EOF):
-		free, err = b.Weigh(r.Context(), caller, read.Bytes())
-		return read.Bytes(), free, err
-	case err != nil:
-		return nil, nil, err
-	}
-	whole := most
 	if r.ContentLength > most {
 		return nil, nil, &http.MaxBytesError{Limit: most}
-	} else if r.ContentLength >= n {
-		whole = r.ContentLength
 	}
-	arrived, err := b.incoming.Take(r.Context(), caller, whole)
+	return b.ReadFrom(r.Context(), http.MaxBytesReader(w, r.Body, most), caller, r.ContentLength, most)
+}
+
+// ReadFrom reads a body, of length bytes if that is not negative, whose reader gives an
+// error where it has more than most. free returns its bytes to the budget.
+func (b *Bodies) ReadFrom(ctx context.Context, in io.Reader, caller string, length, most int64) (body []byte, free func(), err error) {
+	body, err = io.ReadAll(io.LimitReader(in, SmallBody))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(body) < SmallBody:
+		free, err = b.Weigh(ctx, caller, body)
+		return body, free, err
+	}
+	whole := most
+	if length >= SmallBody {
+		whole = min(length, most)
+	}
+	arrived, err := b.Incoming(ctx, caller, whole)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer arrived()
-	read.Grow(int(whole-n) + bytes.MinRead)
-	if _, err = read.ReadFrom(in); err != nil {
+	if body, err = readRest(in, body, whole, length < 0); err != nil {
 		return nil, nil, err
 	}
-	free, err = b.Weigh(r.Context(), caller, read.Bytes())
-	return read.Bytes(), free, err
+	free, err = b.Weigh(ctx, caller, body)
+	return body, free, err
+}
+
+// readRest reads the rest of a body of whole bytes, or at most as many, into little more
+// than it takes.
+func readRest(in io.Reader, body []byte, whole int64, most bool) (all []byte, err error) {
+	for err == nil {
+		if len(body) == cap(body) || !most && int64(cap(body)) < whole {
+			to := whole
+			if most {
+				to = min(to, 2*int64(len(body)))
+			}
+			body = append(make([]byte, 0, max(int(to), len(body))+bytes.MinRead), body...)
+		}
+		var n int
+		n, err = in.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return body, nil
+}
+
+// Incoming waits for the budget for a body of so many bytes that comes in. It is given
+// back when the body is there and weighed.
+func (b *Bodies) Incoming(ctx context.Context, caller string, bytes int64) (free func(), err error) {
+	return b.incoming.Take(ctx, caller, bytes)
 }
 
 // A DenseError refuses a body with more values than the budget of one caller allows.
@@ -195,7 +226,7 @@ func (b *Bodies) Weigh(ctx context.Context, caller string, body []byte) (free fu
 	switch most := b.work.size / 2; {
 	case values > most:
 		return nil, &DenseError{Limit: int(most / valueWeight)}
-	case weight <= smallBody:
+	case weight <= SmallBody:
 		return func() {}, nil
 	}
 	return b.work.Take(ctx, caller, weight)

@@ -27,7 +27,7 @@ func (b *Bodies) Within(ctx context.Context, caller string) context.Context {
 // no bound. The error is a *FullError, or that of ctx.
 func Room(ctx context.Context, bytes int64) error {
 	r, ok := ctx.Value(readerKey{}).(*reader)
-	if !ok || bytes <= smallBody {
+	if !ok || bytes <= SmallBody {
 		return nil
 	}
 	r.mu.Lock()

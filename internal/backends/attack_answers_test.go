@@ -1,0 +1,172 @@
+package backends
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// peakOf is the most memory that the heap has meanwhile, in bytes.
+func peakOf(do func()) (peak uint64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // little of it is garbage
+	ended, sampled := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(sampled)
+		for {
+			var now runtime.MemStats
+			runtime.ReadMemStats(&now)
+			peak = max(peak, now.HeapAlloc)
+			select {
+			case <-ended:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	do()
+	close(ended)
+	<-sampled
+	return peak
+}
+
+const largeAnswer = 20 << 20 // two are more than half of the budget
+
+// TestAttackManyLargeAnswers: large and dense answers that come at once, on every
+// transport, are decoded one after the other. No call loses its outcome for that, and
+// the memory that they take all together is bounded.
+func TestAttackManyLargeAnswers(t *testing.T) {
+	large := strings.Repeat("x", largeAnswer-3*400_000)
+	result := []byte(`{"content":[{"type":"text","text":"` + large + `"}],"structuredContent":{"a":[` + strings.Repeat("[],", 400_000) + `0]}}`)
+	calls := map[string]int{"HTTP": 8, "stream": 8, "SSE": 4, "stdio": 4} // the servers of the last hold all of it
+	overHTTP := func(before, after string) func(t *testing.T) Config {
+		return func(t *testing.T) Config {
+			h := &hostile{call: func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				if before != "" {
+					w.Header().Set("Content-Type", "text/event-stream")
+				}
+				fmt.Fprintf(w, `%s{"jsonrpc":"2.0","id":%s,"result":`, before, id)
+				w.Write(result)
+				io.WriteString(w, "}"+after)
+			}}
+			return httpConfig(serve(t, h).URL)
+		}
+	}
+	for name, config := range map[string]func(t *testing.T) Config{
+		"HTTP":   overHTTP("", ""),
+		"stream": overHTTP("data: ", "\n\n"),
+		"SSE": func(t *testing.T) Config {
+			s := newTestServer()
+			s.add("go", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return mcp.NewToolResultText(large), nil
+			})
+			ts := serveSSE(s)
+			t.Cleanup(ts.Close)
+			return Config{Name: "be", Transport: SSE, URL: ts.URL + "/sse"}
+		},
+		"stdio": func(*testing.T) Config {
+			return childConfig("server")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, config(t))
+			var mu sync.Mutex
+			held, most := 0, 0
+			count := func(n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				held += n
+				most = max(most, held)
+			}
+			peak := peakOf(func() {
+				var all sync.WaitGroup
+				for range calls[name] {
+					all.Go(func() {
+						ctx, release := Hold(t.Context())
+						defer release()
+						result, err := p.Call(ctx, Call{Backend: "be", Tool: "go"})
+						if err != nil || len(result.Content[0].Text) < len(large) {
+							t.Errorf("a call: %v", err)
+							return
+						}
+						count(1)
+						defer count(-1)
+						time.Sleep(10 * time.Millisecond) // others would come meanwhile
+					})
+				}
+				all.Wait()
+			})
+			t.Logf("%d MB at the most, %d results at a time", peak>>20, most)
+			if most > 1 {
+				t.Errorf("%d results were held at a time", most)
+			}
+			if name != "SSE" && peak > 500<<20 { // there, the server takes its own part of it
+				t.Errorf("the heap had %d MB", peak>>20)
+			}
+			for _, budget := range []string{"first", "again"} { // all of it was given back
+				free, err := p.byName["be"].meter.room.answers.Work(t.Context(), budget, 34<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer free()
+			}
+		})
+	}
+}
+
+// TestAttackAnswersWaitWithTheirCall: an answer that waits for room does so for as long
+// as its call has time; then what is known of the call is what it is after a timeout.
+func TestAttackAnswersWaitWithTheirCall(t *testing.T) {
+	h := &hostile{call: func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, id, strings.Repeat("x", 1<<20))
+	}}
+	p := open(t, httpConfig(serve(t, h).URL))
+	var full []func()
+	for _, other := range []string{"one", "two"} {
+		free, err := p.byName["be"].meter.room.answers.Work(t.Context(), other, 34<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full = append(full, free)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := p.Call(ctx, Call{Backend: "be", Tool: "go"})
+	if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, outcome %d", err, ce.Outcome)
+	}
+	time.AfterFunc(50*time.Millisecond, func() {
+		for _, free := range full {
+			free()
+		}
+	})
+	if _, err := callGo(t, p, Call{}); err != nil {
+		t.Errorf("a call that waits: %v", err)
+	}
+}
+
+// TestAttackChildAnswerDense: an answer of too many values ends its own call, and not the
+// child process.
+func TestAttackChildAnswerDense(t *testing.T) {
+	t.Parallel()
+	p := open(t, childConfig("server"))
+	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "dense"})
+	if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "891289 JSON values") {
+		t.Errorf("%v, outcome %d", err, ce.Outcome)
+	}
+	pid := text(t, p, "pid")
+	_, _ = p.Call(t.Context(), Call{Backend: "be", Tool: "dense"})
+	if again := text(t, p, "pid"); again != pid {
+		t.Errorf("the child %s was replaced by %s", pid, again)
+	}
+}

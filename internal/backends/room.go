@@ -1,0 +1,194 @@
+package backends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/perdure/perdure/internal/web"
+)
+
+// newAnswers makes the budget that the answers of all backends of a process share. A
+// call that was sent must not lose its outcome for lack of room, so an answer waits for
+// as long as its call does.
+func newAnswers() *web.Bodies { return web.NewBodies(web.DefaultWork, math.MaxInt64) }
+
+// A room is where answers of one backend are read and decoded.
+type room struct {
+	answers *web.Bodies
+	backend string
+	limit   int64 // bytes of an answer
+}
+
+func newRoom(cfg Config, answers *web.Bodies) room {
+	return room{answers: answers, backend: cfg.Name, limit: cfg.maxResultBytes()}
+}
+
+// A holding is what answers take of the budget until it is freed.
+type holding struct {
+	mu    sync.Mutex
+	ended bool // nothing more is held
+	held  []func()
+}
+
+func (h *holding) add(free func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		free()
+		return
+	}
+	h.held = append(h.held, free)
+}
+
+// free gives back what is held, and end also what comes later.
+func (h *holding) free() { h.release(false) }
+
+func (h *holding) end() { h.release(true) }
+
+func (h *holding) release(ended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, free := range h.held {
+		free()
+	}
+	h.held, h.ended = nil, h.ended || ended
+}
+
+type holdingKey struct{}
+
+// Hold is a context for a call and what is done with its result. The memory that the
+// result takes counts until release is called; without Hold, until Call returns.
+func Hold(ctx context.Context) (held context.Context, release func()) {
+	h := &holding{}
+	return context.WithValue(ctx, holdingKey{}, h), h.end
+}
+
+// keep leaves what an answer takes to the caller, if that holds it.
+func keep(ctx context.Context, answer *holding) {
+	if h, ok := ctx.Value(holdingKey{}).(*holding); ok {
+		h.add(answer.end)
+		return
+	}
+	answer.end()
+}
+
+// Holders say whose the answers on a stream are that has those of many requests.
+type holders struct {
+	mu   sync.Mutex
+	byID map[string]*holding
+}
+
+// expect has the answer to a request held, which comes before forget is called; h nil =
+// nobody keeps it for longer.
+func (s *holders) expect(id string, h *holding) (forget func()) {
+	end := func() {}
+	if h == nil {
+		h = &holding{}
+		end = h.end
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID == nil {
+		s.byID = map[string]*holding{}
+	}
+	s.byID[id] = h
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.byID, id)
+		end()
+	}
+}
+
+// take is who holds the answer to a request; nil = nobody expects it, or it has come.
+func (s *holders) take(id string) *holding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.byID[id]
+	delete(s.byID, id)
+	return h
+}
+
+// Claims are what one reader of answers takes of the budget.
+type claims struct {
+	room    room
+	ctx     context.Context // of the waiting for room
+	held    *holding        // of the one request that is answered; nil = of more than one, or kept by nobody
+	holders *holders
+	passing holding // of what nobody keeps
+
+	incoming func() // frees what a message takes that is still coming; nil = it is small
+}
+
+// arriving claims room for a message that has so many bytes already and an end that is
+// not known.
+func (c *claims) arriving(size int64) (err error) {
+	switch {
+	case size > c.room.limit:
+		return tooLarge(c.room.limit)
+	case c.incoming != nil || size <= web.SmallBody:
+		return nil
+	}
+	c.incoming, err = c.room.answers.Incoming(c.ctx, c.room.backend, c.room.limit)
+	return err
+}
+
+// arrived gives back what the coming of a message took.
+func (c *claims) arrived() {
+	if c.incoming != nil {
+		c.incoming()
+		c.incoming = nil
+	}
+}
+
+// take claims room for a message that is decoded next.
+func (c *claims) take(message []byte, holder *holding) error {
+	free, err := c.room.answers.Weigh(c.ctx, c.room.backend, message)
+	if err != nil {
+		return unfitting(err)
+	}
+	holder.add(free)
+	return nil
+}
+
+// holderOf is who holds a message. Expected says that a request is answered by it.
+func (c *claims) holderOf(head messageHead) (holder *holding, expected bool) {
+	switch {
+	case !head.isAnswer():
+		return &c.passing, false
+	case c.held != nil:
+		return c.held, true
+	}
+	if holder = c.holders.take(head.id()); holder == nil {
+		return &c.passing, false
+	}
+	return holder, true
+}
+
+// readFrom reads a message, of length bytes if that is not negative, that is decoded next.
+func (c *claims) readFrom(in *boundedReader, length int64) ([]byte, error) {
+	if length > c.room.limit {
+		return nil, tooLarge(c.room.limit)
+	}
+	text, free, err := c.room.answers.ReadFrom(c.ctx, in, c.room.backend, length, c.room.limit)
+	if err != nil {
+		return nil, unfitting(err)
+	}
+	if c.held != nil {
+		c.held.add(free)
+	} else {
+		c.passing.add(free)
+	}
+	return text, nil
+}
+
+func unfitting(err error) error {
+	var dense *web.DenseError
+	if errors.As(err, &dense) {
+		return fmt.Errorf("%w: more than %d JSON values", ErrTooLarge, dense.Limit)
+	}
+	return err
+}
