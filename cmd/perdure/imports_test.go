@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"workflows/deftest":      {"definitions", "definitions/template", "internal/signing", "workflows", "internal/codes"},
 	"activities":             {"definitions", "workflows", "workflows/record", "internal/backends", "internal/limits", "internal/codes"},
 	"internal/limits":        {},
-	"internal/backends":      {},
+	"internal/backends":      {"internal/web"},
 	"internal/credentials":   {"internal/backends", "internal/environ", "internal/store"},
 	"internal/store":         {},
 	"internal/registry":      {"definitions", "definitions/template", "internal/store"},
