@@ -137,7 +137,7 @@ servers: $(NPM:package-lock.json=node_modules/.package-lock.json) ## Install wha
 
 %/node_modules/.package-lock.json: %/package-lock.json
 	@command -v npm >/dev/null || { echo "tests need Node.js 20 or newer with npm: install it and try again"; exit 1; }
-	npm ci --prefix $* --no-audit --no-fund --ignore-scripts --loglevel=error
+	npm ci --prefix $* --no-audit --no-fund --ignore-scripts --loglevel=error --fetch-timeout=30000 --fetch-retries=5
 	@touch $@
 
 conformance: build ## Run the black-box cases of SHARED against bin/perdure dev (ARGS=… goes to the runner)
