@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,5 +169,59 @@ func TestAttackChildAnswerDense(t *testing.T) {
 	_, _ = p.Call(t.Context(), Call{Backend: "be", Tool: "dense"})
 	if again := text(t, p, "pid"); again != pid {
 		t.Errorf("the child %s was replaced by %s", pid, again)
+	}
+}
+
+// TestAttackAnswersThatStopComing: answers that stop in their midst, of two backends, keep
+// no large answer of another one waiting, nor another one of the same.
+func TestAttackAnswersThatStopComing(t *testing.T) {
+	for name, header := range map[string]string{"HTTP": "application/json", "stream": "text/event-stream"} {
+		t.Run(name, func(t *testing.T) {
+			begun := make(chan struct{}, 10)
+			var stops atomic.Bool
+			stops.Store(true)
+			var configs []Config
+			for _, backend := range []string{"one", "two", "three"} {
+				h := &hostile{call: func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+					before, after := "", ""
+					if w.Header().Set("Content-Type", header); header != "application/json" {
+						before, after = "data: ", "\n\n"
+					}
+					fmt.Fprintf(w, `%s{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s`, before, id, strings.Repeat("x", 200<<10))
+					if stops.Load() {
+						w.(http.Flusher).Flush()
+						begun <- struct{}{}
+						<-r.Context().Done()
+						return
+					}
+					io.WriteString(w, `"}]}}`+after)
+				}}
+				cfg := httpConfig(serve(t, h).URL)
+				cfg.Name = backend
+				configs = append(configs, cfg)
+			}
+			p := open(t, configs...)
+			ctx, stop := context.WithCancel(t.Context())
+			var stopped sync.WaitGroup
+			for _, backend := range []string{"one", "two", "one", "two"} {
+				stopped.Go(func() {
+					if _, err := p.Call(ctx, Call{Backend: backend, Tool: "go"}); err == nil {
+						t.Error("an answer came that stops")
+					}
+				})
+				<-begun
+			}
+			time.Sleep(100 * time.Millisecond) // until what was written is read
+			stops.Store(false)
+			for _, backend := range []string{"three", "one"} {
+				soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				if _, err := p.Call(soon, Call{Backend: backend, Tool: "go"}); err != nil {
+					t.Errorf("a call of %s: %v", backend, err)
+				}
+				cancel()
+			}
+			stop()
+			stopped.Wait()
+		})
 	}
 }

@@ -120,27 +120,25 @@ type claims struct {
 	holders *holders
 	passing holding // of what nobody keeps
 
-	incoming func() // frees what a message takes that is still coming; nil = it is small
+	incoming *web.Arrival // of the message that is coming; nil = none has come
 }
 
 // arriving claims room for a message that has so many bytes already and an end that is
 // not known.
-func (c *claims) arriving(size int64) (err error) {
-	switch {
-	case size > c.room.limit:
+func (c *claims) arriving(size int64) error {
+	if size > c.room.limit {
 		return tooLarge(c.room.limit)
-	case c.incoming != nil || size <= web.SmallBody:
-		return nil
 	}
-	c.incoming, err = c.room.answers.Incoming(c.ctx, c.room.backend, c.room.limit)
-	return err
+	if c.incoming == nil {
+		c.incoming = c.room.answers.Arriving(c.room.backend, c.room.limit)
+	}
+	return c.incoming.Grow(c.ctx, size)
 }
 
 // arrived gives back what the coming of a message took.
 func (c *claims) arrived() {
 	if c.incoming != nil {
-		c.incoming()
-		c.incoming = nil
+		c.incoming.End()
 	}
 }
 

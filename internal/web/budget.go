@@ -128,6 +128,9 @@ const (
 	// SmallBody is the size, and the weight, up to which bodies are not counted.
 	SmallBody = 64 << 10
 
+	// startOfBody is what a body whose size is not known takes first.
+	startOfBody = 1 << 20
+
 	// valueWeight is the least weight of a JSON value, in bytes of a body: two bytes of
 	// a body can take 500 bytes of memory.
 	valueWeight = 40
@@ -138,13 +141,14 @@ const (
 // for a moment. So each phase has its own budget, and a slow sender does not delay the
 // work on other bodies.
 type Bodies struct {
-	incoming, work *Budget
+	starting, incoming, work *Budget
 }
 
-// NewBodies makes budgets: work bytes for the work on bodies, and twice as many for
-// incoming ones. A body waits up to patience for each.
+// NewBodies makes budgets: work bytes for the work on bodies, twice as many for incoming
+// ones, and half as many for the beginnings of those whose size is not known. A body waits
+// up to patience for each.
 func NewBodies(work int64, patience time.Duration) *Bodies {
-	return &Bodies{incoming: NewBudget(2*work, patience), work: NewBudget(work, patience)}
+	return &Bodies{starting: NewBudget(work/2, patience), incoming: NewBudget(2*work, patience), work: NewBudget(work, patience)}
 }
 
 // Read reads a body of at most most bytes. free returns its bytes to the budget.
@@ -166,30 +170,33 @@ func (b *Bodies) ReadFrom(ctx context.Context, in io.Reader, caller string, leng
 		free, err = b.Weigh(ctx, caller, body)
 		return body, free, err
 	}
-	whole := most
+	arrival := b.Arriving(caller, most)
+	defer arrival.End()
+	whole, grow := most, func(size int64) error { return arrival.Grow(ctx, size) }
 	if length >= SmallBody {
-		whole = min(length, most)
+		whole, grow = min(length, most), nil
+		if err := arrival.announce(ctx, whole); err != nil {
+			return nil, nil, err
+		}
 	}
-	arrived, err := b.Incoming(ctx, caller, whole)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer arrived()
-	if body, err = readRest(in, body, whole, length < 0); err != nil {
+	if body, err = readRest(in, body, whole, grow); err != nil {
 		return nil, nil, err
 	}
 	free, err = b.Weigh(ctx, caller, body)
 	return body, free, err
 }
 
-// readRest reads the rest of a body of whole bytes, or at most as many, into little more
-// than it takes.
-func readRest(in io.Reader, body []byte, whole int64, most bool) (all []byte, err error) {
+// readRest reads the rest of a body of whole bytes into little more than it takes. With
+// grow it has at most as many, and grow waits until it may have some.
+func readRest(in io.Reader, body []byte, whole int64, grow func(size int64) error) (all []byte, err error) {
 	for err == nil {
-		if len(body) == cap(body) || !most && int64(cap(body)) < whole {
+		if len(body) == cap(body) || grow == nil && int64(cap(body)) < whole {
 			to := whole
-			if most {
+			if grow != nil {
 				to = min(to, 2*int64(len(body)))
+				if err := grow(to); err != nil {
+					return nil, err
+				}
 			}
 			body = append(make([]byte, 0, max(int(to), len(body))+bytes.MinRead), body...)
 		}
@@ -203,10 +210,54 @@ func readRest(in io.Reader, body []byte, whole int64, most bool) (all []byte, er
 	return body, nil
 }
 
-// Incoming waits for the budget for a body of so many bytes that comes in. It is given
-// back when the body is there and weighed.
-func (b *Bodies) Incoming(ctx context.Context, caller string, bytes int64) (free func(), err error) {
-	return b.incoming.Take(ctx, caller, bytes)
+// An Arrival is what a body takes of the budgets while it comes in. One whose size is not
+// known takes little at first, so that many that stop coming leave room for others. It
+// keeps that while it waits for the rest; nothing that has the rest waits for a beginning.
+type Arrival struct {
+	bodies *Bodies
+	caller string
+	most   int64
+
+	room int64 // bytes that may come
+	free func()
+}
+
+// Arriving begins the arrival of a body of at most most bytes, whose size is not known.
+func (b *Bodies) Arriving(caller string, most int64) *Arrival {
+	return &Arrival{bodies: b, caller: caller, most: most, room: SmallBody, free: func() {}}
+}
+
+// Grow waits until so many bytes of the body may be there. The error is a *FullError, or
+// that of ctx.
+func (a *Arrival) Grow(ctx context.Context, size int64) error {
+	switch start := min(startOfBody, a.most); {
+	case size <= a.room:
+		return nil
+	case size <= start:
+		return a.claim(ctx, a.bodies.starting, start)
+	}
+	return a.announce(ctx, a.most)
+}
+
+// announce waits until a body of so many bytes may come in.
+func (a *Arrival) announce(ctx context.Context, size int64) error {
+	return a.claim(ctx, a.bodies.incoming, size)
+}
+
+func (a *Arrival) claim(ctx context.Context, of *Budget, bytes int64) error {
+	free, err := of.Take(ctx, a.caller, bytes)
+	if err != nil {
+		return err
+	}
+	a.free()
+	a.room, a.free = bytes, free
+	return nil
+}
+
+// End gives back what the body took, and begins with the next one.
+func (a *Arrival) End() {
+	a.free()
+	a.room, a.free = SmallBody, func() {}
 }
 
 // A DenseError refuses a body with more values than the budget of one caller allows.
