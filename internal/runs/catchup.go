@@ -50,9 +50,10 @@ func (c *Client) catchUp(ctx context.Context, id RunID, at time.Time) (waited bo
 }
 
 // isBehind says whether a workflow task may have to show its run what happened before
-// a time; zero = now.
+// a time; zero = now. One that has failed is scheduled again, but has the events that it
+// had then.
 func isBehind(task *workflowpb.PendingWorkflowTaskInfo, at time.Time) bool {
-	return task != nil && (at.IsZero() || !task.ScheduledTime.AsTime().After(at))
+	return task != nil && (at.IsZero() || task.Attempt > 1 || !task.ScheduledTime.AsTime().After(at))
 }
 
 func pauseFor(ctx context.Context, d time.Duration) bool {

@@ -76,6 +76,7 @@ func TestCatchUpWaitsForTasksThatFail(t *testing.T) {
 type family struct {
 	workflowservice.WorkflowServiceClient
 	tasks []time.Time // by depth; zero = none
+	fails bool        // the tasks have failed before
 	until int
 	asked []string
 }
@@ -94,22 +95,28 @@ func (f *family) DescribeWorkflowExecution(_ context.Context, r *workflowservice
 	}
 	if at := f.tasks[depth]; !at.IsZero() && len(f.asked) <= f.until {
 		d.PendingWorkflowTask = &workflowpb.PendingWorkflowTaskInfo{Attempt: 1, ScheduledTime: timestamppb.New(at)}
+		if f.fails {
+			d.PendingWorkflowTask.Attempt = 7
+		}
 	}
 	return d, nil
 }
 
-// TestCatchUpOfTheChain: what came a moment ago is not waited for; if one run of the
-// chain is behind, those below it have to see what it tells them.
+// TestCatchUpOfTheChain: what came a moment ago is not waited for, unless it is a task
+// that was scheduled again because it has failed; if one run of the chain is behind, those
+// below it have to see what it tells them.
 func TestCatchUpOfTheChain(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	fresh, late := at.Add(time.Second), at.Add(-time.Second)
 	for name, tc := range map[string]struct {
 		tasks []time.Time
+		fails bool
 		until int
 		asked []string
 		sees  bool
 	}{
+		"the root fails":      {tasks: []time.Time{fresh, {}, {}}, fails: true, until: 100},
 		"none has a task":     {tasks: []time.Time{{}, {}, {}}, asked: []string{"2", "1", "0"}, sees: true},
 		"all have fresh ones": {tasks: []time.Time{fresh, fresh, fresh}, until: 100, asked: []string{"2", "1", "0"}, sees: true},
 		"the root is behind":  {tasks: []time.Time{late, {}, {}}, until: 3, asked: []string{"2", "1", "0", "0", "1", "2"}, sees: true},
@@ -120,7 +127,7 @@ func TestCatchUpOfTheChain(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 			defer cancel()
-			f := &family{tasks: tc.tasks, until: tc.until}
+			f := &family{tasks: tc.tasks, fails: tc.fails, until: tc.until}
 			err := (&Client{archive: archive{temporal: server{service: f}}}).CatchUp(ctx, "2", at)
 			if tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
