@@ -28,7 +28,11 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, depa
 	}
 	defer pass.End(limits.NoVerdict) // unless it has ended already
 	if err := departs.inTurn(ctx); err != nil {
-		return nil, &heldError{limits.Held{After: presence}}
+		var unseen *heldError
+		if !errors.As(err, &unseen) { // it could not be recorded with Temporal
+			unseen = &heldError{limits.Held{After: presence}}
+		}
+		return nil, unseen
 	}
 	stop := alive()
 	defer stop()
