@@ -157,7 +157,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	if brought := r.parent.handUp(ctx, result); brought != result {
 		return brought, nil
 	}
-	r.tasks.makeRoom(ctx, record.PayloadSize(output))
+	r.parent.makeRoom(ctx, record.PayloadSize(output))
 	return result, nil
 }
 

@@ -47,7 +47,7 @@ func (p *parent) keep(ctx workflow.Context, outcome ChildOutcome) (size int) {
 	}
 	wait, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
-	p.tasks.makeRoom(wait, size)
+	p.makeRoom(wait, size)
 	workflow.SideEffect(wait, func(workflow.Context) any { return Kept{&outcome} })
 	return size
 }

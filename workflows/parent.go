@@ -90,3 +90,12 @@ func (p *parent) leave(ctx workflow.Context) {
 		p.tell(wait, ChildTold{Ends: true})
 	}
 }
+
+// makeRoom waits for a workflow task that has room for what the run above gets, after
+// leave. Meanwhile that run may have adopted this one.
+func (p *parent) makeRoom(ctx workflow.Context, bytes int) {
+	for !p.tasks.fits(ctx, bytes) {
+		p.tasks.next(ctx)
+		p.leave(ctx)
+	}
+}
