@@ -33,6 +33,7 @@ type Sources struct {
 type Loaded struct {
 	Settings
 	Definitions []*definitions.Definition
+	Stamp       string // Sources.Stamp, without scripts, of before it was read
 
 	rules []toolRule // by which tools are named, for when it is known which there are
 }
@@ -40,6 +41,7 @@ type Loaded struct {
 // Load reads everything and reports all that is wrong with it. What is loaded is
 // of use only if the diagnostics have no errors.
 func Load(src Sources) (*Loaded, definitions.Diagnostics) {
+	stamp := src.Stamp()
 	l := &loader{names: map[string][]*definitions.Definition{}, modules: src.Modules, callersOnly: src.CallersOnly, env: src.Env}
 	if l.env == nil {
 		l.env = environ.Lookup
@@ -59,7 +61,7 @@ func Load(src Sources) (*Loaded, definitions.Diagnostics) {
 	l.selectNamed()
 	l.report(definitions.Check(l.defs, definitions.CheckOptions{MaxDepth: l.settings.MaxDepth}))
 	l.diags.Sort()
-	return &Loaded{Settings: l.settings, Definitions: l.defs, rules: l.rules}, l.diags
+	return &Loaded{Settings: l.settings, Definitions: l.defs, Stamp: stamp, rules: l.rules}, l.diags
 }
 
 type loader struct {

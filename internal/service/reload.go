@@ -20,6 +20,9 @@ func (s *Service) Reload(ctx context.Context, src config.Sources) {
 	log := s.opts.Logger
 	scripts := config.ScriptFiles(s.opts.Loaded.Definitions)
 	last := src.Stamp(scripts...)
+	if src.Stamp() != s.opts.Loaded.Stamp { // they have changed since they were loaded
+		last = ""
+	}
 	running := withoutReloaded(s.opts.Loaded.Settings)
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -56,11 +59,16 @@ func (s *Service) Reload(ctx context.Context, src config.Sources) {
 // reconfigure takes over what can change while the service runs. running is what it
 // was started with.
 func (s *Service) reconfigure(found *config.Loaded, running config.Settings) error {
-	if err := s.pool.Reconfigure(found.Backends, found.Aggregation); err != nil {
+	next := withoutReloaded(found.Settings)
+	if err := s.pool.Reconfigure(unchanged(found.Backends, running, next), found.Aggregation); err != nil {
 		return err
 	}
-	changed := s.exchangePolicy(found)
-	changed = append(changed, needRestart(running, withoutReloaded(found.Settings))...)
+	changed := needRestart(running, next)
+	if reflect.DeepEqual(running.Auth, next.Auth) {
+		changed = append(changed, s.exchangePolicy(found)...)
+	} else { // the rules are for callers who show who they are in another way
+		changed = append(changed, "authorization (with incomingAuth or approvals)")
+	}
 	if len(changed) > 0 {
 		s.opts.Logger.Warn("changes of the configuration need a restart; until then, what was there at the start holds", "keys", strings.Join(changed, ", "))
 	}
@@ -69,6 +77,17 @@ func (s *Service) reconfigure(found *config.Loaded, running config.Settings) err
 	}
 	s.warnUnmatched(found)
 	return nil
+}
+
+// unchanged are the backends that are reached as they are by the running service: the
+// effects of others are of what is reached after a restart.
+func unchanged(found []backends.Config, running, next config.Settings) (same []backends.Config) {
+	for i, b := range found {
+		if slices.ContainsFunc(running.Backends, func(was backends.Config) bool { return reflect.DeepEqual(was, next.Backends[i]) }) {
+			same = append(same, b)
+		}
+	}
+	return same
 }
 
 // exchangePolicy takes the rules of authorization over. Whether there are any is
