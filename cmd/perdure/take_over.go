@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/scaffold"
 	"github.com/perdure/perdure/internal/service"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // A takeOver starts servers, lists their tools, and has a person confirm what is
@@ -44,12 +45,13 @@ type takeOverReport struct {
 
 // A takenServer is a server that is taken over.
 type takenServer struct {
-	Name      string `json:"name"`
-	File      string `json:"file,omitempty"`
-	Reached   string `json:"reached"` // command line or URL
-	Connected bool   `json:"connected"`
-	Tools     int    `json:"tools"`
-	Error     string `json:"error,omitempty"`
+	Name      string   `json:"name"`
+	File      string   `json:"file,omitempty"`
+	Reached   string   `json:"reached"`        // command line or URL
+	Gets      []string `json:"gets,omitempty"` // directory, variables and headers
+	Connected bool     `json:"connected"`
+	Tools     int      `json:"tools"`
+	Error     string   `json:"error,omitempty"`
 }
 
 func newTakeOver(flags takeOverFlags, c *console, set *scaffold.Set) *takeOver {
@@ -57,7 +59,7 @@ func newTakeOver(flags takeOverFlags, c *console, set *scaffold.Set) *takeOver {
 	t.report.Notes, t.report.Written = set.Notes, []string{}
 	t.report.Variables = set.Missing(environ.Lookup)
 	for _, s := range set.Servers {
-		t.report.Servers = append(t.report.Servers, takenServer{Name: s.Name, File: s.File, Reached: s.Reached()})
+		t.report.Servers = append(t.report.Servers, takenServer{Name: s.Name, File: s.File, Reached: s.Reached(), Gets: s.Gets()})
 	}
 	return t
 }
@@ -111,9 +113,14 @@ func (t *takeOver) showServers() {
 	w := tabwriter.NewWriter(t.text(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SERVER\tFROM\tSTARTED OR CALLED AS")
 	for _, s := range t.report.Servers {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, cmp.Or(s.File, "-"), s.Reached)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, cmp.Or(visible.Line(s.File), "-"), visible.Line(s.Reached))
 	}
 	_ = w.Flush() // a table that nobody reads is no reason to stop
+	for _, s := range t.report.Servers {
+		for _, one := range s.Gets {
+			fmt.Fprintf(t.text(), "%s gets %s\n", s.Name, visible.Line(one))
+		}
+	}
 }
 
 // note keeps how each server answered, and says which did not.
@@ -193,6 +200,7 @@ func (t *takeOver) confirmEffects(ctx context.Context) error {
 		if t.Yes {
 			return nil
 		}
+		t.form.forget()
 		line, err := t.form.ask(ctx, "Write these? [Y]es, [n]o, or changes such as 3=unsafe 5=read: ")
 		if err != nil {
 			return declined(err)
@@ -226,6 +234,7 @@ func (t *takeOver) confirm(ctx context.Context, question string) error {
 		}
 		return errors.New("nothing was started or written, since there is no terminal to ask at; look at the list above and confirm with --yes")
 	}
+	t.form.forget() // what was typed before is no answer
 	line, err := t.form.ask(ctx, question)
 	if err != nil {
 		return declined(err)

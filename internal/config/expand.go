@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"regexp"
 
 	"golang.org/x/net/http/httpguts"
@@ -90,7 +89,7 @@ func (r *reader) certificates(p keyPath, file string) []byte {
 	if file == "" {
 		return nil
 	}
-	data, err := os.ReadFile(file)
+	data, err := ReadFile(file)
 	if err != nil {
 		r.errorf(p, "backends", "cannot be read: %v", err)
 	}

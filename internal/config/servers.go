@@ -52,10 +52,20 @@ func ServerFiles(dir string) []string {
 	})
 }
 
-// listsServers reports whether a file of this or another program lists servers.
+// listsServers reports whether a file of this or another program lists servers. Files of
+// MCP clients are JSON: in YAML, servers are those of an API and the like.
 func listsServers(file string, data []byte) bool {
 	docs, _ := documents(file, data)
-	return slices.ContainsFunc(docs, func(doc *yaml.Node) bool { return serversOf(doc) != nil })
+	return slices.ContainsFunc(docs, func(doc *yaml.Node) bool {
+		root := serversOf(doc)
+		switch {
+		case root == nil:
+			return false
+		case isClientFile(root):
+			return isJSON(file)
+		}
+		return child(root, "backends").Kind == yaml.SequenceNode
+	})
 }
 
 // serversOf gives the part of a document that lists servers, in the form of a

@@ -231,7 +231,7 @@ func (c *composer) writeParameters(b *strings.Builder) {
 	for _, p := range c.params {
 		facts := []string{}
 		if t := p.schema.typeOf(); t != "" {
-			facts = append(facts, "type: "+t)
+			facts = append(facts, "type: "+quoted(t))
 		}
 		if text := strings.Join(strings.Fields(p.schema.Description), " "); text != "" {
 			facts = append(facts, "description: "+quoted(clipped(text)))

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // Names of the files that are written, below the directory of the configuration.
@@ -49,7 +50,7 @@ func (set *Set) origin() string {
 	if len(set.Files) == 0 {
 		return ""
 	}
-	return " init from " + strings.Join(set.Files, ", ")
+	return " init from " + visible.Line(strings.Join(set.Files, ", "))
 }
 
 // Example is the text of a configuration with the backend of the examples: a git
@@ -89,7 +90,7 @@ func (s *Server) Entry(indent string, effects []Proposal, trouble string) string
 			line("passEnv", list(s.PassEnv)+"    # of the environment of perdure")
 		}
 	} else {
-		line("transport", cmp.Or(s.Transport, "streamable-http"))
+		line("transport", quoted(cmp.Or(s.Transport, "streamable-http")))
 		line("url", quoted(s.URL))
 		if s.CABundle != "" {
 			line("caBundlePath", quoted(s.CABundle))

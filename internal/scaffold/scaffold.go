@@ -7,6 +7,7 @@ package scaffold
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -111,6 +112,27 @@ func (s *Server) Reached() string {
 		return strings.Join(append([]string{s.Command}, s.Args...), " ")
 	}
 	return s.URL
+}
+
+// Gets are what a server is given besides: its directory, variables and headers, with
+// references in place of what is secret.
+func (s *Server) Gets() (all []string) {
+	if s.Dir != "" {
+		all = append(all, "directory "+s.Dir)
+	}
+	for _, name := range s.PassEnv {
+		all = append(all, "variable "+name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		all = append(all, "variable "+name+"="+s.Env[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		all = append(all, "header "+name+": "+s.Headers[name])
+	}
+	if s.Auth != nil {
+		all = append(all, "credentials of outgoingAuth")
+	}
+	return all
 }
 
 var unusual = regexp.MustCompile(`[^A-Za-z0-9_-]+`)

@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 
@@ -37,18 +39,27 @@ var reference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}
 func refer(name string) string { return "${env:" + name + "}" }
 
 // variable keeps a value as a variable and gives its name: the one that is wanted,
-// or one with the name of the server if that has another value already.
+// or one with the name of the server, and a number, if that has another value already.
 func (c *concealer) variable(wanted, value, where string) string {
-	name := variableName(wanted)
-	for _, s := range c.set.Servers {
-		for _, v := range s.Variables {
-			if v.Name == name && string(v.Value) != value {
-				name = variableName(c.out.Name + "_" + wanted)
-			}
-		}
+	name, own := variableName(wanted), variableName(wanted)
+	if of := variableName(c.out.Name) + "_"; !strings.HasPrefix(own, of) {
+		own = of + own
+	}
+	if c.hasOther(name, value) {
+		name = own
+	}
+	for n := 2; c.hasOther(name, value); n++ {
+		name = own + "_" + strconv.Itoa(n)
 	}
 	c.out.Variables = append(c.out.Variables, Variable{Name: name, Value: backends.Secret(value), Where: c.out.where(where)})
 	return name
+}
+
+// hasOther reports whether a variable has another value.
+func (c *concealer) hasOther(name, value string) bool {
+	other := func(v Variable) bool { return v.Name == name && string(v.Value) != value }
+	return slices.ContainsFunc(c.out.Variables, other) ||
+		slices.ContainsFunc(c.set.Servers, func(s *Server) bool { return slices.ContainsFunc(s.Variables, other) })
 }
 
 // where says what a variable is: its part of a server, in its file.
@@ -103,6 +114,17 @@ func (c *concealer) header(name, value string) string {
 	return refer(c.variable(c.out.Name+"_"+name, value, "headers."+name))
 }
 
+var (
+	// argumentName matches what is before = in --flag=VALUE and NAME=VALUE.
+	argumentName = regexp.MustCompile(`^-{0,2}[A-Za-z_][A-Za-z0-9_.-]*$`)
+	// headerArgument matches a header as programs take it: Authorization: Bearer TOKEN.
+	headerArgument = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*)(: *)([^/\\ ].*)$`)
+)
+
+func isHeaderFlag(flag string) bool {
+	return slices.Contains([]string{"-H", "--header", "--headers"}, flag)
+}
+
 func (c *concealer) args(args []string) {
 	c.out.Args = nil
 	for i, arg := range args {
@@ -116,15 +138,21 @@ func (c *concealer) args(args []string) {
 
 func (c *concealer) arg(before, arg string) string {
 	flag, value, hasValue := strings.Cut(arg, "=")
+	hasValue = hasValue && argumentName.MatchString(flag)
+	header := headerArgument.FindStringSubmatch(arg)
 	switch {
 	case reference.MatchString(arg):
 		return arg
+	case header != nil && (isHeaderFlag(before) || isSecretName(header[1])):
+		return header[1] + header[2] + c.header(header[1], header[3])
 	case strings.HasPrefix(arg, "-") && hasValue && isSecretName(flag):
 		return flag + "=" + refer(c.variable(c.out.Name+"_"+strings.TrimLeft(flag, "-"), value, "args, "+flag))
 	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && isSecretName(before) && !strings.HasPrefix(arg, "-"):
 		return refer(c.variable(c.out.Name+"_"+strings.TrimLeft(before, "-"), arg, "args, "+before))
 	case hasValue && !strings.Contains(arg, "://") && isSecretName(flag): // NAME=VALUE, as of docker run -e
 		return flag + "=" + refer(c.variable(flag, value, "args, "+flag))
+	case hasValue:
+		return flag + "=" + c.arg(flag, value)
 	case looksSecret(arg):
 		return refer(c.variable(c.out.Name+"_SECRET", arg, "args"))
 	}
@@ -144,9 +172,17 @@ func (c *concealer) inURL(text, where string) string {
 		password := rawPassword(text)
 		text = strings.Replace(text, ":"+password+"@", ":"+refer(c.variable(c.out.Name+"_PASSWORD", password, where+", password"))+"@", 1)
 	}
+	if name := u.User.Username(); looksSecret(name) || looksRandom(name) {
+		text = strings.Replace(text, name, refer(c.variable(c.out.Name+"_USER", name, where+", user")), 1)
+	}
+	for _, part := range strings.Split(u.EscapedPath(), "/") { // as of servers that are reached by a secret address
+		if looksSecret(part) || looksRandom(part) {
+			text = strings.Replace(text, "/"+part, "/"+refer(c.variable(c.out.Name+"_PATH", part, where+", path")), 1)
+		}
+	}
 	for _, pair := range strings.Split(u.RawQuery, "&") {
 		name, value, _ := strings.Cut(pair, "=")
-		if value != "" && (isSecretName(name) || looksSecret(value)) {
+		if value != "" && (isSecretName(name) || looksSecret(value) || looksRandom(value)) {
 			text = strings.Replace(text, pair, name+"="+refer(c.variable(c.out.Name+"_"+name, value, where+", "+name)), 1)
 		}
 	}
@@ -237,6 +273,7 @@ func namedIn(auth *yaml.Node) (names []string) {
 var (
 	secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|cred|auth|dsn|cookie|session|private|bearer|signature|connection`)
 	secretText = regexp.MustCompile(`^(gh[pousr]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ|AIza|npm_|hf_)|(?i)^bearer `)
+	randomText = regexp.MustCompile(`^[A-Za-z0-9_~=-]{20,}$`)
 	plainValue = regexp.MustCompile(`^(true|false|yes|no|on|off|\d{1,6}|[a-z]{1,12}|[A-Z]{1,8}|\.{0,2}/[\w./-]{0,100}|https?://(localhost|127\.0\.0\.1)[:/\w.-]*)$`)
 )
 
@@ -244,6 +281,11 @@ func isSecretName(name string) bool { return secretName.MatchString(name) }
 
 // looksSecret recognises the tokens of well-known services.
 func looksSecret(value string) bool { return secretText.MatchString(value) }
+
+// looksRandom recognises what nobody has thought of: long, with letters and digits.
+func looksRandom(text string) bool {
+	return randomText.MatchString(text) && strings.ContainsFunc(text, unicode.IsDigit) && strings.ContainsFunc(text, unicode.IsLetter)
+}
 
 // isHarmless reports whether a value is none that anybody would keep secret: a mode,
 // a number or a path, under a name that does not sound like a secret's.
