@@ -115,7 +115,9 @@ func complete(ctx context.Context, root *kong.Node, words []string) []candidate 
 		}
 		all = append(all, at.values(ctx)...)
 	}
-	return slices.DeleteFunc(all, func(f candidate) bool { return !strings.HasPrefix(f.word, last) })
+	return slices.DeleteFunc(all, func(f candidate) bool {
+		return !strings.HasPrefix(f.word, last) || shellWord(f.word) != f.word // a shell would read it as something else
+	})
 }
 
 // A cursor is how far the words before the last one lead.

@@ -46,10 +46,11 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 		return usagef("name a run, or use --query for many runs")
 	case a.Query != "" && a.Elicitation != "":
 		return usagef("--elicitation is for one run; with --query, use --step")
-	case a.Query != "" && a.Rate <= 0:
-		return usagef("--rate must be more than 0")
 	case a.Content != "" && !a.Accept:
 		return usagef("--content needs --accept")
+	}
+	if err := checkBulk(a.Rate, a.Limit); err != nil {
+		return err
 	}
 	if a.Content != "" && !json.Valid([]byte(a.Content)) {
 		return usagef("--content is not JSON: %s", a.Content)

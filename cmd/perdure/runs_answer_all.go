@@ -25,6 +25,7 @@ type bulkAnswer struct {
 // An askedForm is open elicitations that have the same form.
 type askedForm struct {
 	runs.Elicitation // the first of them
+	tool             string
 	asked            []askedRun
 }
 
@@ -34,10 +35,10 @@ type askedRun struct {
 	elicitation runs.Elicitation
 }
 
-// same reports whether an elicitation has the form: it is of the same step and kind, in
-// the same mode, for the same people and with the same schema.
-func (f *askedForm) same(e runs.Elicitation) bool {
-	return f.StepID == e.StepID && f.Kind == e.Kind && f.Mode == e.Mode && f.Backend == e.Backend &&
+// same reports whether an elicitation of a run has the form: it is of the same tool, step
+// and kind, in the same mode, for the same people and with the same schema.
+func (f *askedForm) same(tool string, e runs.Elicitation) bool {
+	return f.tool == tool && f.StepID == e.StepID && f.Kind == e.Kind && f.Mode == e.Mode && f.Backend == e.Backend &&
 		strings.Join(f.Approvers, "\n") == strings.Join(e.Approvers, "\n") && bytes.Equal(f.AnswerSchema(), e.AnswerSchema())
 }
 
@@ -103,27 +104,27 @@ func (b *bulkAnswer) forms(ctx context.Context) (forms []*askedForm, unreadable 
 		}
 		for _, e := range run.Open() {
 			if b.selects(e) {
-				forms = addAsked(forms, run.ID, e)
+				forms = addAsked(forms, &run, e)
 			}
 		}
 	}
 	return forms, unreadable, err
 }
 
-func addAsked(forms []*askedForm, id runs.RunID, e runs.Elicitation) []*askedForm {
+func addAsked(forms []*askedForm, run *runs.Run, e runs.Elicitation) []*askedForm {
 	for _, f := range forms {
-		if f.same(e) {
-			f.asked = append(f.asked, askedRun{id, e})
+		if f.same(run.Tool, e) {
+			f.asked = append(f.asked, askedRun{run.ID, e})
 			return forms
 		}
 	}
-	return append(forms, &askedForm{e, []askedRun{{id, e}}})
+	return append(forms, &askedForm{e, run.Tool, []askedRun{{run.ID, e}}})
 }
 
 func differentForms(forms []*askedForm) error {
 	var list strings.Builder
 	for _, f := range forms {
-		fmt.Fprintf(&list, "\n  %d at step %s (%s), such as %s", len(f.asked), f.StepID, cmp.Or(string(f.Kind), "elicitation"), f.asked[0].id)
+		fmt.Fprintf(&list, "\n  %d of %s at step %s (%s), such as %s", len(f.asked), f.tool, f.StepID, cmp.Or(string(f.Kind), "elicitation"), f.asked[0].id)
 	}
 	return usagef("the elicitations have %d different forms; nothing was answered. Select one with --step, or with a narrower --query:%s", len(forms), list.String())
 }

@@ -57,8 +57,9 @@ func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
 		return usagef("name a run, or use --query for many runs")
 	case r.Query != "" && len(req.Results)+len(req.Unknown) > 0:
 		return usagef("--step-result and --unknown PATH=WHAT are for one run; with --query, use --unknown WHAT")
-	case r.Query != "" && r.Rate <= 0:
-		return usagef("--rate must be more than 0")
+	}
+	if err := checkBulk(r.Rate, r.Limit); err != nil {
+		return err
 	}
 	rc, done, err := r.runsClient(ctx)
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -143,33 +142,48 @@ func verdict(diags definitions.Diagnostics) string {
 // printDiagnostics writes a line for each diagnostic to standard error, and below it
 // the line of the file with a caret.
 func printDiagnostics(c *console, diags definitions.Diagnostics) {
+	files := excerpts{}
 	for _, d := range diags {
 		colour := red
 		if d.Severity != definitions.SeverityError {
 			colour = yellow
 		}
 		fmt.Fprintln(c.err, strings.Replace(d.String(), d.Message, c.errStyle(colour, d.Message), 1))
-		fmt.Fprint(c.err, excerpt(d.Pos))
+		fmt.Fprint(c.err, files.excerpt(d.Pos))
 	}
 }
 
 // revealing matches lines that may hold a secret, which output may not show: it goes
-// to logs.
-var revealing = regexp.MustCompile(`(?i)(header_?value|headers|secret|token|password|api[_-]?key|authorization|env)["']?\s*[:=]`)
+// to logs. A line below one of them, further in, may hold a secret as well.
+var revealing = regexp.MustCompile(`(?i)(header_?value|headers|secret|token|password|api[_-]?key|authorization|env)["']?\s*[:=]|` +
+	`-[\w-]*(secret|token|passw|pwd|key)[\w-]*["']?[\s,]|://[^\s/@"']*@|\b(gh[pousr]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ|AIza|npm_|hf_)\w`)
 
 // maxExcerpt is how long a line may be of which an excerpt is shown, in characters.
 const maxExcerpt = 160
 
+// excerpts are the lines of files of which excerpts are shown, by name.
+type excerpts map[string][]string
+
+func (x excerpts) lines(file string) []string {
+	lines, known := x[file]
+	if !known {
+		if data, err := config.ReadFile(file); err == nil {
+			lines = strings.Split(string(data), "\n")
+		}
+		x[file] = lines
+	}
+	return lines
+}
+
 // excerpt returns a line of a file with a caret below the column; "" if the file
 // cannot be read, and for lines that are long or may hold a secret.
-func excerpt(pos definitions.Position) string {
-	data, err := config.ReadFile(pos.File)
-	lines := bytes.Split(data, []byte("\n"))
-	if err != nil || pos.Line < 1 || pos.Line > len(lines) {
+func (x excerpts) excerpt(pos definitions.Position) string {
+	lines := x.lines(pos.File)
+	if pos.Line < 1 || pos.Line > len(lines) || reveals(lines[:pos.Line]) {
 		return ""
 	}
-	line := []rune(string(bytes.TrimRight(lines[pos.Line-1], "\r")))
-	if len(line) > maxExcerpt || revealing.MatchString(string(line)) {
+	line := []rune(strings.TrimRight(lines[pos.Line-1], "\r"))
+	if len(line) > maxExcerpt {
 		return ""
 	}
 	column := min(max(pos.Column, 1), len(line)+1)
@@ -180,6 +194,24 @@ func excerpt(pos definitions.Position) string {
 		return ' '
 	}, string(line[:column-1]))
 	return fmt.Sprintf("    %s\n    %s^\n", string(line), indent)
+}
+
+// reveals reports whether the last line, or one that it is below, may hold a secret.
+func reveals(lines []string) bool {
+	margin := len(lines[len(lines)-1]) + 1
+	for _, line := range slices.Backward(lines) {
+		inner := strings.TrimLeft(line, " \t")
+		if inner == "" || len(line)-len(inner) >= margin {
+			continue
+		}
+		if revealing.MatchString(line) {
+			return true
+		}
+		if margin = len(line) - len(inner); margin == 0 {
+			return false
+		}
+	}
+	return false
 }
 
 // A report is a diagnostic as JSON.

@@ -215,7 +215,7 @@ func bar(done, total float64) string {
 	case total <= 0:
 		return number(done)
 	}
-	full := int(min(done/total, 1) * barCells)
+	full := int(max(min(done/total, 1), 0) * barCells)
 	return strings.Repeat("█", full) + strings.Repeat("░", barCells-full) + " " + number(done) + " of " + number(total)
 }
 

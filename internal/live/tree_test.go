@@ -142,3 +142,18 @@ func TestCells(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackProgress: what a server says of its progress is drawn, whatever it is.
+func TestAttackProgress(t *testing.T) {
+	t.Parallel()
+	for _, s := range []live.Step{
+		{Path: "a", Status: live.Running, Progress: -1, Total: 10}, {Path: "a", Status: live.Running, Progress: 1e300, Total: 1e-300},
+		{Path: "a", Status: live.Says, Progress: -1e300, Total: 1e-300}, {Path: "a", Status: live.Says, Progress: -5, Total: 1},
+	} {
+		var tree live.Tree
+		tree.Update(s, noon)
+		if len(tree.Lines(80, 0, noon)) == 0 || tree.Summary(-1, 1, 0, noon).String() == "" {
+			t.Errorf("%+v is not drawn", s)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// TestAttackExcerpts: an excerpt shows no line that may hold a secret.
+func TestAttackExcerpts(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "perdure.yaml")
+	text := `name: x
+backends:
+  - name: a
+    env:
+      GH_PAT: s3cr3t
+
+      PORT: [8080]
+    command: b
+    args: [--api-key, s3cr3t]
+    url: https://ada:s3cr3t@example.com
+    dir: ghp_s3cr3t
+    headers: {X: s3cr3t}
+    timeout: 5
+outgoingAuth:
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, shown := range map[int]bool{0: false, 1: true, 3: true, 5: false, 6: true, 7: false, 8: true, 9: false, 10: false, 11: false, 12: false, 13: true, 14: true, 99: false} {
+		if got := (excerpts{}).excerpt(definitions.Position{File: file, Line: line, Column: 3}); (got != "") != shown {
+			t.Errorf("line %d: %q", line, got)
+		}
+	}
+}
+
+func TestCheckBulk(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []struct {
+		rate  float64
+		limit int
+	}{{0, 1}, {-1, 1}, {math.NaN(), 1}, {math.Inf(1), 1}, {1e-12, 1}, {1e12, 1}, {5, 0}, {5, -1}} {
+		if checkBulk(bad.rate, bad.limit) == nil {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+	if err := checkBulk(5, 1000); err != nil {
+		t.Error(err)
+	}
+}
