@@ -76,7 +76,7 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 			r.errorf(p.to("command"), "backends", "is missing: the program to start")
 		}
 		if words := strings.Fields(b.Command); len(words) > 1 && len(b.Args) == 0 && !exists(b.Command) {
-			r.errorf(p.to("command"), "backends", "is a program and its arguments in one text; write command: %s, args: [%s]", words[0], strings.Join(words[1:], ", "))
+			r.errorf(p.to("command"), "backends", "is a program and its arguments in one text; write command: %s, and each other word under args", words[0]) // which may be secret
 		}
 		if err := backends.CheckAccount(b.User, b.Group); err != nil {
 			r.errorf(p.to("user"), "backends", "%s", err)
