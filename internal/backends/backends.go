@@ -34,6 +34,7 @@ type Config struct {
 	User      string            // stdio; name or number of the user it runs as, "" = ours
 	Group     string            // stdio; the same of its group, "" = that of User
 
+	Secrets          []Secret      // in URL, Command, Args and Dir; no text of the backend shows them
 	Headers          Headers       // streamable-http, sse; every request has them, below those of Credentials
 	CACertificates   []byte        // streamable-http, sse; PEM, trusted besides those of the system; nil = none
 	Credentials      Credentials   // streamable-http, sse; nil = none

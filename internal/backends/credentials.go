@@ -53,8 +53,8 @@ type Credentials interface {
 // Headers are HTTP headers by name. They hold secrets.
 type Headers map[string]Secret
 
-// secrets are the values given to a backend in confidence: the headers of a request, and
-// the configured variables of its process.
+// secrets are the values given to a backend in confidence: the headers of a request, the
+// configured variables of its process, and what its address or command line has of ours.
 func (c *Config) secrets(h Headers) secrets {
 	var all secrets
 	for _, given := range []Headers{c.Headers, h} {
@@ -66,6 +66,11 @@ func (c *Config) secrets(h Headers) secrets {
 	for _, value := range c.Env {
 		if len(value) >= minVariable {
 			all = append(all, value)
+		}
+	}
+	for _, value := range c.Secrets {
+		if len(value) >= minVariable {
+			all = append(all, string(value))
 		}
 	}
 	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < minSecret })

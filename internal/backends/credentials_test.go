@@ -276,6 +276,16 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
+// TestAttackSecretsInAnswers: what a backend was given in confidence is in no text of it.
+func TestAttackSecretsInAnswers(t *testing.T) {
+	t.Parallel()
+	c := Config{Secrets: []Secret{"s3cret-argument", "short"}, Env: map[string]string{"A": "s3cret-variable", "B": "debug"}, Headers: Headers{"Authorization": "Bearer s3cret-header"}}
+	text := c.secrets(Headers{"X-Key": "s3cret-credential"}).without("s3cret-argument s3cret-variable s3cret-header s3cret-credential short debug")
+	if want := "[secret] [secret] [secret] [secret] short debug"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+}
+
 // TestHeadersOverTLS calls a server whose certificate only the bundle of the
 // backend knows, with headers of the configuration and a credential.
 func TestHeadersOverTLS(t *testing.T) {

@@ -29,6 +29,18 @@ func (r *reader) expanded(p keyPath, text string) string {
 	})
 }
 
+// referred are the values of the variables that texts refer to; nil = there are none.
+func (r *reader) referred(texts []string) (values []backends.Secret) {
+	for _, text := range texts {
+		for _, m := range envReference.FindAllStringSubmatch(text, -1) {
+			if value, ok := r.env(m[1]); ok && value != "" {
+				values = append(values, backends.Secret(value))
+			}
+		}
+	}
+	return values
+}
+
 func (r *reader) arguments(p keyPath, args []string) []string {
 	var out []string
 	for i, arg := range args {

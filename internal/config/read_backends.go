@@ -39,6 +39,7 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 		Name:             b.Name,
 		Transport:        backends.Transport(b.Transport),
 		URL:              r.expanded(p.to("url"), b.URL),
+		Secrets:          r.referred(append([]string{b.URL, b.Command, b.Dir}, b.Args...)),
 		Headers:          r.headers(p.to("headers"), b),
 		CACertificates:   r.certificates(p.to("caBundlePath"), b.CABundlePath),
 		Command:          r.expanded(p.to("command"), b.Command),

@@ -30,3 +30,20 @@ func TestServerFiles(t *testing.T) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }
+
+// TestReferredSecrets notes the values of variables in what may be shown of a backend.
+func TestReferredSecrets(t *testing.T) {
+	t.Parallel()
+	text := `backends: [{name: a, command: "${env:A}", args: ["--x=${env:B}", "${env:C:-other}"], env: {E: "${env:D}"}}]`
+	found, diags := Load(Sources{Config: "perdure.yaml", Text: []byte(text), Env: func(name string) (string, bool) { return "value-" + name, name != "C" }})
+	if diags != nil {
+		t.Fatal(diags)
+	}
+	var got []string
+	for _, secret := range found.Backends[0].Secrets {
+		got = append(got, string(secret))
+	}
+	if want := []string{"value-A", "value-B"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
