@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // Names of the files that are written, below the directory of the configuration.
@@ -50,7 +49,7 @@ func (set *Set) origin() string {
 	if len(set.Files) == 0 {
 		return ""
 	}
-	return " init from " + visible.Line(strings.Join(set.Files, ", "))
+	return " init from " + strings.Trim(list(set.Files), "[]")
 }
 
 // Example is the text of a configuration with the backend of the examples: a git
