@@ -38,13 +38,7 @@ func TestAttackCallDecidedLongAgo(t *testing.T) {
 		{definitions.Unsafe, 0, false},
 	} {
 		sent := false
-		b := backend(func(ctx context.Context, c backends.Call) (*backends.Result, error) {
-			if err := c.Leaving(ctx); err != nil {
-				return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.NotSent, Err: err}
-			}
-			sent = true
-			return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
-		})
+		b := departing(func() { sent = true })
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
 		activities.Register(env, activities.New(b, nil).CatchUp(func(context.Context, string, time.Time) error { return context.DeadlineExceeded }))
@@ -55,6 +49,17 @@ func TestAttackCallDecidedLongAgo(t *testing.T) {
 		if held != tc.held || sent == tc.held {
 			t.Errorf("%s, decided %s ago: held %t, sent %t, %v", tc.effect, tc.ago, held, sent, err)
 		}
+	}
+}
+
+// departing is a backend whose calls ask whether they may leave, and are sent if so.
+func departing(sent func()) backend {
+	return func(ctx context.Context, c backends.Call) (*backends.Result, error) {
+		if err := c.Leaving(ctx); err != nil {
+			return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.NotSent, Err: err}
+		}
+		sent()
+		return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
 	}
 }
 
@@ -81,13 +86,7 @@ func TestAttackCallBelowAStoppedRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sent := false
-			b := backend(func(ctx context.Context, c backends.Call) (*backends.Result, error) {
-				if err := c.Leaving(ctx); err != nil {
-					return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.NotSent, Err: err}
-				}
-				sent = true
-				return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
-			})
+			b := departing(func() { sent = true })
 			var asked []string
 			catchUp := func(_ context.Context, run string, at time.Time) error {
 				if ago := time.Since(at); run == "above" && (ago < 400*time.Millisecond || ago > 5*time.Second) || run == "run" && !at.IsZero() {
@@ -143,13 +142,7 @@ func TestAttackStandstill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sent, asked := 0, 0
-		all := activities.New(backend(func(ctx context.Context, c backends.Call) (*backends.Result, error) {
-			if err := c.Leaving(ctx); err != nil {
-				return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.NotSent, Err: err}
-			}
-			sent++
-			return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
-		}), nil).CatchUp(func(context.Context, string, time.Time) error { asked++; return context.DeadlineExceeded })
+		all := activities.New(departing(func() { sent++ }), nil).CatchUp(func(context.Context, string, time.Time) error { asked++; return context.DeadlineExceeded })
 		for _, tc := range []struct {
 			effect definitions.Effect
 			lasts  time.Duration
