@@ -139,6 +139,9 @@ func (s *script) local(summary string, f *failurepb.Failure) {
 
 func (s *script) state(gates ...Elicitation) {
 	s.add(enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED, "", func(e *historypb.HistoryEvent) {
+		for i := range gates {
+			gates[i].Opened = e.EventTime.AsTime() // readers keep the first
+		}
 		e.Attributes = &historypb.HistoryEvent_WorkflowPropertiesModifiedEventAttributes{WorkflowPropertiesModifiedEventAttributes: &historypb.WorkflowPropertiesModifiedEventAttributes{UpsertedMemo: &commonpb.Memo{
 			Fields: map[string]*commonpb.Payload{workflows.MemoState: payload(workflows.State{Elicitations: gates})},
 		}}}

@@ -95,11 +95,7 @@ func (s *stepRecords) elicitation(f history.ElicitationChanged, at time.Time) {
 	e := f.Elicitation
 	r := s.gates[e.ID]
 	if r == nil {
-		opened := e.Opened
-		if opened.IsZero() {
-			opened = at
-		}
-		r = s.new(StepRecord{Path: e.StepPath, What: e.Message, Started: opened})
+		r = s.new(StepRecord{Path: e.StepPath, What: e.Message, Started: e.Opened})
 		s.gates[e.ID] = r
 	}
 	switch f.Change {
