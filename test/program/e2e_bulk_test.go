@@ -133,9 +133,8 @@ func TestRunbookOfABadDefinition(t *testing.T) {
 	shows(1, 0)
 	shows(2, 0)
 	until(t, "the corrected definition to be offered", func() bool { return strings.Contains(o.run(t, "definitions", "show", "order"), "note") })
-	preview := []string{"3 resume, such as order/", "pay   result reused if its arguments stay the same; be_pay may take effect twice", "tell  executed",
+	preview := []string{"3 resume, and may repeat an effect, such as order/", "pay   result reused if its arguments stay the same; be_pay may take effect twice", "tell  executed",
 		"1 have a call with unknown outcome", "-      text: paid {{fromJson .steps.pay.output.id}}", "+      text: paid {{.steps.pay.output.id}}", "gets the result of the resumed run"}
-	preview[0] = "3 resume, and may repeat an effect, such as order/"
 	shows(3, 1, append(preview, "5 found, 4 would resume (3 of them may repeat an effect), 1 have a call with unknown outcome, 0 resumed already, 0 could not be resumed")...)
 	if n := backend.count("be_pay", ""); n != 5 {
 		t.Errorf("a dry run paid: %d calls", n)
