@@ -254,12 +254,12 @@ func askedPause(err error) time.Duration {
 	return ce.RetryAfter
 }
 
-// showUnreachable is for how long a call that cannot be sent is repeated, or is to be
-// left alone, before its run shows that it waits for the backend.
+// showUnreachable is how long a call is repeated, or must pause, before its run shows
+// that it waits for the backend.
 const showUnreachable = 2 * time.Second
 
-// worthShowing says of a call that was not sent and is to be made again whether its run
-// is to show that first. It does so once, and has another attempt left.
+// worthShowing reports whether the run shows that a call was not sent before the call is
+// made again. A run shows it once for a call, and only if an attempt is left.
 func worthShowing(attempt workflows.Attempt, info activity.Info, pause time.Duration) bool {
 	if info.IsLocalActivity || attempt.Call.Waits || info.RetryPolicy != nil && attempt.Number >= int(info.RetryPolicy.MaximumAttempts) {
 		return false

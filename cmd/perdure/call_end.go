@@ -52,7 +52,7 @@ func (k callCommand) flagForUnknown(r callResult) string {
 	return fmt.Sprintf(" --unknown '%s=happened'   (or not-happened)", paths[0])
 }
 
-// unknown are the paths of calls of which it is not known whether they were executed.
+// unknown are the paths of calls with unknown outcome.
 func (r callResult) unknown() (paths []string) {
 	for _, e := range r.Meta.Effects.Unknown {
 		paths = append(paths, string(e.StepPath))

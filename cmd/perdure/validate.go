@@ -158,10 +158,10 @@ func printDiagnostics(c *console, diags definitions.Diagnostics) {
 var revealing = regexp.MustCompile(`(?i)(header_?value|headers|secret|token|password|api[_-]?key|authorization|env)["']?\s*[:=]|` +
 	`-[\w-]*(secret|token|passw|pwd|key)[\w-]*["']?[\s,]|://[^\s/@"']*@|\b(gh[pousr]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ|AIza|npm_|hf_)\w`)
 
-// maxExcerpt is how long a line may be of which an excerpt is shown, in characters.
+// maxExcerpt is the length of the longest line that is shown, in characters.
 const maxExcerpt = 160
 
-// excerpts are the lines of files of which excerpts are shown, by name.
+// excerpts are the lines of files that diagnostics show, by file name.
 type excerpts map[string][]string
 
 func (x excerpts) lines(file string) []string {

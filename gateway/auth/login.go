@@ -214,9 +214,9 @@ type knownBrowser struct {
 	Expires   int64  `json:"expires"` // Unix seconds
 }
 
-// triesAs is for whom an attempt to sign in is counted. In a browser that is known it
-// is whoever has signed in there, so that strangers at the same address, as all are
-// behind a proxy, do not lock them out; in others it is the address.
+// triesAs is the name under which an attempt to sign in is counted: in a known browser
+// the person who signed in there before, in others the address. Behind a proxy all have
+// one address, and strangers must not lock out known people.
 func (l *Login) triesAs(r *http.Request) string {
 	var known knownBrowser
 	cookie, err := r.Cookie(l.cookieName(knownCookie))
