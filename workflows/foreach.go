@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/workflows/crew"
 	"github.com/perdure/perdure/workflows/record"
+	"github.com/perdure/perdure/workflows/script"
 )
 
 type forEachKind struct{ view.StepKind }
@@ -84,7 +84,7 @@ func (l *loop) iterate(ctx workflow.Context, stop workflow.CancelFunc) {
 		width = definitions.DefaultParallel
 	}
 	more := func() bool { return ctx.Err() == nil && !l.skip }
-	crew.Each(ctx, string(l.at.path), len(l.items), min(width, definitions.MaxParallel), more, func(ctx workflow.Context, i int) {
+	script.Each(ctx, string(l.at.path), len(l.items), min(width, definitions.MaxParallel), more, func(ctx workflow.Context, i int) {
 		l.item(ctx, i, stop)
 	})
 }

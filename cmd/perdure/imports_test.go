@@ -22,10 +22,9 @@ var imports = map[string][]string{
 	"definitions/template":   {},
 	"definitions/view":       {"definitions", "definitions/template", "internal/visible"},
 	"definitions/convert":    {"definitions", "definitions/template", "internal/starlark", "internal/visible"},
-	"workflows":              {"definitions", "definitions/template", "definitions/view", "internal/signing", "internal/visible", "workflows/crew", "workflows/record", "workflows/script", "internal/codes"},
+	"workflows":              {"definitions", "definitions/template", "definitions/view", "internal/signing", "internal/visible", "workflows/record", "workflows/script", "internal/codes"},
 	"workflows/record":       {"definitions", "internal/codes"},
-	"workflows/script":       {"definitions", "definitions/template", "internal/starlark", "internal/codes", "workflows/crew", "workflows/record"},
-	"workflows/crew":         {},
+	"workflows/script":       {"definitions", "definitions/template", "internal/starlark", "internal/codes", "workflows/record"},
 	"internal/starlark":      {},
 	"internal/signing":       {},
 	"internal/quarantine":    {"internal/signing"},
@@ -58,7 +57,7 @@ var imports = map[string][]string{
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/crew", "workflows/record", "workflows/script", "internal/starlark", "internal/codes", "internal/runs/history", "internal/runs/repair"}
+var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/record", "workflows/script", "internal/starlark", "internal/codes", "internal/runs/history", "internal/runs/repair"}
 
 // servers hold a Temporal server: that of perdure dev. No part of perdure that
 // runs in production holds one.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
-	"github.com/perdure/perdure/workflows/crew"
 )
 
 // parallel calls functions side by side: those of a list, or those of a dict. Of a
@@ -275,7 +274,7 @@ func (f *parallelCall) run(b *branch) {
 	}
 	counting := slices.DeleteFunc(numbers(len(f.calls)), func(i int) bool { return !f.counts(i) })
 	more := func() bool { return ctx.Err() == nil }
-	crew.Each(ctx, site.Path, len(counting), f.width, more, func(ctx workflow.Context, k int) {
+	Each(ctx, site.Path, len(counting), f.width, more, func(ctx workflow.Context, k int) {
 		call(ctx, counting[k], f.calls[counting[k]].args)
 	})
 }

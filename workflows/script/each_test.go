@@ -1,4 +1,4 @@
-package crew_test
+package script_test
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/workflows/crew"
+	"github.com/perdure/perdure/workflows/script"
 )
 
 func TestEach(t *testing.T) {
@@ -35,7 +35,7 @@ func TestEach(t *testing.T) {
 			env := suite.NewTestWorkflowEnvironment()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				more := func() bool { return len(begun) < test.enough }
-				crew.Each(ctx, "each", test.n, test.width, more, func(ctx workflow.Context, i int) {
+				script.Each(ctx, "each", test.n, test.width, more, func(ctx workflow.Context, i int) {
 					begun = append(begun, i)
 					most = max(most, len(begun)-len(ended))
 					_ = workflow.Sleep(ctx, time.Duration(10-i)*time.Minute)
@@ -72,7 +72,7 @@ func TestEachOutlivesItsContext(t *testing.T) {
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		ctx, cancel := workflow.WithCancel(ctx)
 		wait, _ := workflow.NewDisconnectedContext(ctx)
-		crew.Each(ctx, "each", 5, 2, func() bool { return ctx.Err() == nil }, func(ctx workflow.Context, i int) {
+		script.Each(ctx, "each", 5, 2, func() bool { return ctx.Err() == nil }, func(ctx workflow.Context, i int) {
 			if i == 0 {
 				cancel()
 			}

@@ -1,5 +1,4 @@
-// Package crew does many things of a kind in a workflow, some at a time.
-package crew
+package script
 
 import "go.temporal.io/sdk/workflow"
 
