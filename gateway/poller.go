@@ -48,7 +48,7 @@ func (s *report) look(ctx context.Context) {
 func (s *report) news(found []runs.StepProgress) (told bool) {
 	news := s.poller.news(s.named(found))
 	for _, p := range news {
-		state := &stepState{Path: p.StepPath, Status: statusRunning, What: p.Message, Error: p.Failure, Progress: p.Progress, Total: p.Total}
+		state := &StepState{Path: p.StepPath, Status: StepRunning, What: p.Message, Error: p.Failure, Progress: p.Progress, Total: p.Total}
 		if p.Attempt > 1 {
 			state.Attempt = p.Attempt
 		}

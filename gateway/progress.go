@@ -57,11 +57,18 @@ func (s *report) recall(e runs.Event) {
 	}
 }
 
-// A stepState is what progress says of one step, for programs. Times are those of
-// Temporal.
-type stepState struct {
+// Statuses of a StepState whose step has not ended.
+const (
+	StepRunning = "running"
+	StepWaiting = "waiting"
+	StepSays    = "says" // its message comes from the step, whose status stays as it was
+)
+
+// A StepState is what progress says of one step, for programs: _meta "perdure/step".
+// Times are those of Temporal.
+type StepState struct {
 	Path     runs.StepPath `json:"path"`
-	Status   string        `json:"status"`             // running, waiting, or how it ended, as runs show has it
+	Status   string        `json:"status"`             // as above, or how the step ended, as runs show has it
 	What     string        `json:"what,omitempty"`     // the tool, what is asked, or what the step says of its work
 	Error    string        `json:"error,omitempty"`    // why it failed or, while it runs, why its last attempt did
 	Attempt  int           `json:"attempt,omitempty"`  // from 2: the number of the attempt under way
@@ -73,7 +80,7 @@ type stepState struct {
 
 // step tells of a step that started or ended.
 func (s *report) step(e runs.Event) {
-	state := &stepState{Path: e.StepPath, Status: statusRunning, What: e.What, Started: e.StepStarted}
+	state := &StepState{Path: e.StepPath, Status: StepRunning, What: e.What, Started: e.StepStarted}
 	if e.StepEnded {
 		delete(s.running, e.StepPath)
 		state.Status, state.Error, state.Ended = e.StepStatus, e.StepError, e.At
@@ -91,7 +98,7 @@ func (s *report) step(e runs.Event) {
 
 // said tells what a script says of its work.
 func (s *report) said(e runs.Event) {
-	state := &stepState{Path: e.StepPath, Status: statusSaid, What: e.What}
+	state := &StepState{Path: e.StepPath, Status: StepSays, What: e.What}
 	if e.ByScript {
 		state.Progress, state.Total = e.Done, e.Total
 	}
@@ -100,24 +107,18 @@ func (s *report) said(e runs.Event) {
 
 // opened tells that a step asks.
 func (s *report) opened(e runs.Elicitation) {
-	s.tell(waitsFor(e), &stepState{Path: e.StepPath, Status: statusAsks, What: e.Message, Started: e.Opened})
+	s.tell(waitsFor(e), &StepState{Path: e.StepPath, Status: StepWaiting, What: e.Message, Started: e.Opened})
 }
 
 // closed tells what an elicitation has come to.
 func (s *report) closed(e runs.Event) {
 	is := e.Elicitation
 	s.tell(fmt.Sprintf("%s: %s", is.StepPath, cmp.Or(answerWords[is.Action], string(is.State))),
-		&stepState{Path: is.StepPath, Status: runs.GateStatus(is.State), What: answerWords[is.Action], Started: is.Opened, Ended: e.At})
+		&StepState{Path: is.StepPath, Status: runs.GateStatus(is.State), What: answerWords[is.Action], Started: is.Opened, Ended: e.At})
 }
 
 // answerWords say what an answer was.
 var answerWords = map[string]string{"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
-
-// What a stepState says of a step that neither runs nor has ended.
-const (
-	statusAsks = "waiting"
-	statusSaid = "says"
-)
 
 // underWay are the paths of the steps that run.
 func (s *report) underWay() (paths []string) {
@@ -138,7 +139,7 @@ func (s *report) status() string {
 func (s *report) say(message string) { s.tell(message, nil) }
 
 // tell sends one about a step; nil = about none.
-func (s *report) tell(message string, step *stepState) {
+func (s *report) tell(message string, step *StepState) {
 	if isNull(s.at.Token) {
 		return
 	}
@@ -160,9 +161,9 @@ func (s *report) tell(message string, step *stepState) {
 }
 
 // metaOf says whose progress it is.
-func (s *report) metaOf(step *stepState) map[string]any {
+func (s *report) metaOf(step *StepState) map[string]any {
 	run := runState{ID: s.at.Run, Status: statusRunning}
-	if len(s.asking.gates()) > 0 || step != nil && step.Status == statusAsks {
+	if len(s.asking.gates()) > 0 || step != nil && step.Status == StepWaiting {
 		run.Status = statusWaiting
 	}
 	meta := map[string]any{metaRun: run}

@@ -19,7 +19,7 @@ const (
 	metaEffects = "perdure/effects" // runs.Effects: calls that calling again would or might repeat
 	metaDryRun  = "perdure/dry-run" // true: the result is a plan, and nothing was called
 	metaRefused = "perdure/refused" // keys of answers to what was never asked, in the acknowledgement of tasks/update
-	metaStep    = "perdure/step"    // stepState: the step that progress is about, with metaRun
+	metaStep    = "perdure/step"    // StepState: the step that progress is about, with metaRun
 
 	metaUnchecked = "perdure/unchecked" // true, of a question: content need not fit the schema that is asked with
 )

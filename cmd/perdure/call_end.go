@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/internal/live"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -19,13 +18,13 @@ func (k callCommand) printEnd(c *console, r callResult, took time.Duration) {
 	if r.IsError {
 		mark = c.errStyle(red, "✗")
 	}
-	c.notef("%s %s %s in %s", mark, c.errStyle(bold, run.ID), strings.ReplaceAll(status, "_", " "), live.Duration(took))
+	c.notef("%s %s %s in %s", mark, c.errStyle(bold, run.ID), strings.ReplaceAll(status, "_", " "), shortDuration(took))
 	if !r.IsError {
 		return
 	}
 	left := func(what string, paths []string) {
 		if len(paths) > 0 {
-			c.notef("  %-16s %s", what, live.Clip(strings.Join(paths, ", "), 300))
+			c.notef("  %-16s %s", what, clip(strings.Join(paths, ", "), 300))
 		}
 	}
 	left("undone", r.Meta.Undone.Compensated)

@@ -11,8 +11,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/approvals"
-	"github.com/perdure/perdure/internal/live"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -25,7 +25,7 @@ type progressed struct {
 		Run struct {
 			ID string `json:"id"`
 		} `json:"perdure/run"`
-		Step *live.Step `json:"perdure/step"`
+		Step *gateway.StepState `json:"perdure/step"`
 	} `json:"_meta"`
 }
 
@@ -51,7 +51,7 @@ type steps struct {
 	run    string // ID; "" = not known yet
 	seen   map[string]bool
 	screen *screen // nil = lines
-	tree   live.Tree
+	tree   stepTree
 	done   float64
 	total  float64
 	ended  bool
@@ -85,7 +85,7 @@ func (s *steps) notified(n mcp.JSONRPCNotification) {
 	}
 	s.done, s.total = p.Progress, p.Total
 	if p.Meta.Step != nil {
-		s.tree.Update(*p.Meta.Step, time.Now())
+		s.tree.update(*p.Meta.Step, time.Now())
 	}
 	s.draw()
 }
@@ -113,9 +113,9 @@ func (s *steps) line(p progressed) {
 	s.c.notef("  %s", p.Message)
 	switch {
 	case step == nil:
-	case step.Status == live.Waiting && s.elsewhere:
+	case step.Status == gateway.StepWaiting && s.elsewhere:
 		s.printHow(path)
-	case step.Status == live.Failed && step.Error != "":
+	case step.Status == "failed" && step.Error != "":
 		s.c.notef("    %s", firstLine(step.Error))
 	}
 }
@@ -161,8 +161,8 @@ func (s *steps) draw() {
 	now := time.Now()
 	width, height := s.c.size()
 	room := max(height-3, 3)
-	s.screen.print(s.c.styled(s.tree.Scroll(width, room, now)))
-	s.screen.draw(append(s.tree.Lines(width, room, now), s.tree.Summary(s.done, s.total, now.Sub(s.began), now).Clip(width)))
+	s.screen.print(s.c.styled(s.tree.scroll(width, room, now)))
+	s.screen.draw(append(s.tree.lines(width, room, now), s.tree.summary(s.done, s.total, now.Sub(s.began), now).clip(width)))
 }
 
 // finish leaves the tree as it was when the call ended, and draws no more.
@@ -176,15 +176,15 @@ func (s *steps) finish(completed bool) {
 	if s.screen == nil {
 		return
 	}
-	status := live.Status("stopped")
+	status := "stopped"
 	if completed {
-		status = live.Completed
+		status = "completed"
 	}
-	s.tree.Stop(status)
+	s.tree.stop(status)
 	s.screen.paused = false
 	s.screen.draw(nil)
 	width, _ := s.c.size()
-	s.screen.print(s.c.styled(s.tree.Lines(width, 0, time.Now())))
+	s.screen.print(s.c.styled(s.tree.lines(width, 0, time.Now())))
 }
 
 // over makes a form the only thing on the screen while a person answers it.
@@ -215,7 +215,7 @@ func (f *formOverSteps) pause(yes bool) {
 	if yes {
 		width, _ := s.c.size()
 		s.screen.draw(nil)
-		s.screen.print(s.c.styled(s.tree.Scroll(width, 0, time.Now())))
+		s.screen.print(s.c.styled(s.tree.scroll(width, 0, time.Now())))
 	}
 	s.screen.paused = yes
 }

@@ -52,7 +52,6 @@ var imports = map[string][]string{
 	"internal/service":       {"activities", "definitions", "gateway", "gateway/approvals", "gateway/auth", "internal/backends", "internal/codes", "internal/config", "internal/credentials", "internal/environ", "internal/limits", "internal/payloads", "internal/quarantine", "internal/registry", "internal/runs", "internal/signing", "internal/store", "internal/telemetry", "internal/web", "workflows"},
 	"internal/scaffold":      {"definitions", "internal/backends", "internal/config"},
 	"internal/web":           {},
-	"internal/live":          {"definitions", "internal/visible"},
 	"internal/devserver":     {"internal/environ", "internal/web"},
 }
 

@@ -4,20 +4,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/perdure/perdure/internal/live"
 )
 
 // A screen is the last lines of a terminal, which are drawn anew whenever they change.
 type screen struct {
 	c      *console
-	drawn  []live.Line
+	drawn  []screenLine
 	paused bool // something else has the terminal
 }
 
 // draw replaces what was drawn before.
-func (s *screen) draw(lines []live.Line) {
-	if s.paused || slices.EqualFunc(s.drawn, lines, func(a, b live.Line) bool { return slices.Equal(a, b) }) {
+func (s *screen) draw(lines []screenLine) {
+	if s.paused || slices.EqualFunc(s.drawn, lines, func(a, b screenLine) bool { return slices.Equal(a, b) }) {
 		return
 	}
 	s.erase()
@@ -43,17 +41,12 @@ func (s *screen) erase() {
 	s.drawn = nil
 }
 
-// liveStyles are how the styles of steps look.
-var liveStyles = map[live.Style]style{
-	live.Faint: faint, live.Good: green, live.Bad: red, live.Active: yellow, live.Strong: bold,
-}
-
 // styled is lines as text for standard error.
-func (c *console) styled(lines []live.Line) string {
+func (c *console) styled(lines []screenLine) string {
 	var b strings.Builder
 	for _, line := range lines {
 		for _, span := range line {
-			b.WriteString(c.errStyle(liveStyles[span.Style], span.Text))
+			b.WriteString(c.errStyle(span.style, span.text))
 		}
 		b.WriteString("\n")
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/perdure/perdure/internal/live"
 )
 
 // A table takes lines whose cells end in tabs, and writes them as columns. On a terminal
@@ -37,7 +35,7 @@ func (t *table) Flush() error {
 			if i == len(columns) {
 				columns = append(columns, 0)
 			}
-			columns[i] = max(columns[i], live.Cells(cell))
+			columns[i] = max(columns[i], cellsIn(cell))
 		}
 		rows = append(rows, cells)
 	}
@@ -63,7 +61,7 @@ func (t *table) fit(columns []int, rows [][]string) {
 	all := 0
 	for _, cells := range rows {
 		if len(cells) == len(columns)+1 {
-			all = max(all, live.Cells(cells[len(columns)]))
+			all = max(all, cellsIn(cells[len(columns)]))
 		}
 	}
 	all = min(all, 4*leastColumn)
@@ -88,12 +86,12 @@ func (t *table) row(cells []string, columns []int) string {
 	var b strings.Builder
 	at, last := 0, len(cells)-1
 	for i, cell := range cells[:last] {
-		cell = live.Clip(cell, columns[i])
-		b.WriteString(cell + strings.Repeat(" ", columns[i]-live.Cells(cell)+columnGap))
+		cell = clip(cell, columns[i])
+		b.WriteString(cell + strings.Repeat(" ", columns[i]-cellsIn(cell)+columnGap))
 		at += columns[i] + columnGap
 	}
 	if t.width > 0 {
-		return strings.TrimRight(b.String()+live.Clip(cells[last], max(t.width-at, 1)), " ")
+		return strings.TrimRight(b.String()+clip(cells[last], max(t.width-at, 1)), " ")
 	}
 	return strings.TrimRight(b.String()+cells[last], " ")
 }

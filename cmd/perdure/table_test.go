@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/perdure/perdure/internal/live"
 )
 
 // Columns line up, whatever the width of letters and with styles; on a terminal the
@@ -42,7 +40,7 @@ ab    something that is very lo…  last
 		t.Error(diff)
 	}
 	for line := range strings.Lines(write(38)) {
-		if n := live.Cells(strings.TrimSuffix(line, "\n")); n > 38 {
+		if n := cellsIn(strings.TrimSuffix(line, "\n")); n > 38 {
 			t.Errorf("%q takes %d cells", line, n)
 		}
 	}

@@ -1,4 +1,4 @@
-package live
+package main
 
 import (
 	"strings"
@@ -7,13 +7,13 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Cells is how many cells of a terminal a text takes, without characters that cannot
+// cellsIn is how many cells of a terminal a text takes, without characters that cannot
 // be seen.
-func Cells(text string) (cells int) {
+func cellsIn(text string) (n int) {
 	for _, r := range text {
-		cells += cellsOf(r)
+		n += cellsOf(r)
 	}
-	return cells
+	return n
 }
 
 func cellsOf(r rune) int {
@@ -28,16 +28,16 @@ func cellsOf(r rune) int {
 	return 1
 }
 
-// Clip cuts a text to a number of cells; what was cut ends in ….
-func Clip(text string, cells int) string {
-	if Cells(text) <= cells {
+// clip cuts a text to a number of cells; what was cut ends in ….
+func clip(text string, most int) string {
+	if cellsIn(text) <= most {
 		return text
 	}
-	if cells <= 0 {
+	if most <= 0 {
 		return ""
 	}
 	var b strings.Builder
-	left := cells - 1
+	left := most - 1
 	for _, r := range text {
 		if left -= cellsOf(r); left < 0 {
 			break
@@ -47,8 +47,8 @@ func Clip(text string, cells int) string {
 	return b.String() + "…"
 }
 
-// pad makes a text as wide as cells: cut, or with spaces after it.
-func pad(text string, cells int) string {
-	text = Clip(text, cells)
-	return text + strings.Repeat(" ", max(cells-Cells(text), 0))
+// pad makes a text as wide as a number of cells: cut, or with spaces after it.
+func pad(text string, width int) string {
+	text = clip(text, width)
+	return text + strings.Repeat(" ", max(width-cellsIn(text), 0))
 }
