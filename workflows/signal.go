@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // A Signal is what every signal to a run carries: what it says, and the proof
@@ -33,7 +33,7 @@ func (s *Signal) UnmarshalJSON(data []byte) error {
 func (s *Signal) Unsealed() { s.clear = true }
 
 // NewSignal makes a signal to a run, with proof.
-func NewSignal(keys *signing.Keys, name, run string, body any) (Signal, error) {
+func NewSignal(keys *secrets.Keys, name, run string, body any) (Signal, error) {
 	s, err := unproven(body)
 	s.Proof = keys.Sign(s.statement(name, run)...)
 	return s, err
@@ -50,7 +50,7 @@ func (s Signal) statement(name, run string) []string {
 }
 
 // Proven reports whether a signal was signed by a process of the installation.
-func (s Signal) Proven(keys *signing.Keys, name, run string) bool {
+func (s Signal) Proven(keys *secrets.Keys, name, run string) bool {
 	return keys.Check(s.Proof, s.statement(name, run)...) == nil
 }
 
@@ -63,7 +63,7 @@ func (s Signal) Answer() (Answer, bool) {
 
 // Trust is what a worker believes.
 type Trust struct {
-	Keys *signing.Keys // sign and check what signals say; nil = none are known
+	Keys *secrets.Keys // sign and check what signals say; nil = none are known
 	// Unproven has runs take answers without proof, such as those of temporal
 	// workflow signal. Their histories say which these are.
 	Unproven bool
@@ -122,7 +122,7 @@ func (t *trustee) decide(s Signal, run string, h hearing, full bool, round int) 
 	if made.Verdict != VerdictHeld {
 		return made
 	}
-	made.Key = clip(signing.KeyOf(s.Proof), maxRuled)
+	made.Key = clip(secrets.KeyOf(s.Proof), maxRuled)
 	switch {
 	case h.refuse != "":
 		made.Verdict, made.Reason = VerdictUntaken, h.refuse
@@ -146,7 +146,7 @@ func (t *trustee) verdict(s Signal, run string, h hearing) (Verdict, string) {
 		return VerdictUnproven, ""
 	case s.Proof == "":
 		return VerdictRefused, "it has no proof that perdure has sent it"
-	case errors.Is(err, signing.ErrUnknownKey):
+	case errors.Is(err, secrets.ErrUnknownKey):
 		return VerdictHeld, ""
 	case err != nil:
 		return VerdictRefused, "its proof is not one of what it says to this run"
@@ -173,7 +173,7 @@ func (t *trustee) handOver(what string) {
 		t.handed = map[string]bool{}
 	}
 	t.handed[what] = true
-	panic(fmt.Sprintf("%v: another worker may have it", signing.ErrUnknownKey))
+	panic(fmt.Sprintf("%v: another worker may have it", secrets.ErrUnknownKey))
 }
 
 // clip shortens text to a number of bytes.

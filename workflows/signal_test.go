@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -22,7 +22,7 @@ func forged(t *testing.T) map[string]any {
 	accept := workflows.Answer{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{}`), AnsweredBy: "ada", Via: workflows.ViaPage, AnswerID: "forged"}
 	good := signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#2", Action: "accept", AnsweredBy: "ada"})
 	decline := signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#1", Action: "decline", AnsweredBy: "ada"})
-	strangers, err := signing.New(signing.Fixed([]byte("somebody else's")))
+	strangers, err := secrets.NewKeys(secrets.FixedKeys([]byte("somebody else's")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func forged(t *testing.T) map[string]any {
 		"with the proof of a refusal":   moved(decline, accept),
 		"of another run":                signed(workflows.AnswerSignal, "another/run", accept),
 		"of another signal":             signed(workflows.AskedSignal, testRun, accept),
-		"of a stranger, our ID":         moved(workflows.Signal{Proof: signing.KeyOf(good.Proof) + "." + mac}, accept),
+		"of a stranger, our ID":         moved(workflows.Signal{Proof: secrets.KeyOf(good.Proof) + "." + mac}, accept),
 		"to another question":           signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#1", Question: "another", Action: "accept", AnsweredBy: "ada"}),
 		"that is no object":             "accept",
 		"that is nothing":               nil,
@@ -84,7 +84,7 @@ func TestUnprovenAnswers(t *testing.T) {
 	}{
 		"any question":            {gateThenWrite, accept, true},
 		"of the page":             {strings.Replace(gateThenWrite, "message: m,", "message: m, mode: url,", 1), accept, false},
-		"with a wrong proof":      {gateThenWrite, workflows.Signal{Body: mustJSON(accept), Proof: signing.KeyOf(signed("x", "y", 1).Proof) + ".x"}, false},
+		"with a wrong proof":      {gateThenWrite, workflows.Signal{Body: mustJSON(accept), Proof: secrets.KeyOf(signed("x", "y", 1).Proof) + ".x"}, false},
 		"what others tell":        {gateThenWrite, workflows.ChildTold{StepPath: "g"}, false},
 		"a question for somebody": {`{name: a, description: d, timeout: 100h, script: "elicit('m', by=['ada'], timeout='50h')"}`, withID(accept, "script/main:1#1"), false},
 	} {

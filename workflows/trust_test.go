@@ -1,13 +1,13 @@
 package workflows_test
 
 import (
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
 // testKeys sign what runs of tests are told.
-var testKeys = func() *signing.Keys {
-	keys, err := signing.New(signing.Fixed([]byte("tests")))
+var testKeys = func() *secrets.Keys {
+	keys, err := secrets.NewKeys(secrets.FixedKeys([]byte("tests")))
 	if err != nil {
 		panic(err)
 	}

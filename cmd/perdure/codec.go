@@ -12,9 +12,9 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/config"
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -130,7 +130,7 @@ func (d codecCommand) origins() ([]service.WebURL, error) {
 // are accepted.
 func (d codecCommand) login(found *config.Loaded, callers auth.Authenticator, log *slog.Logger) (*auth.Login, error) {
 	flags := keyFlags{KeyFile: d.KeyFile}
-	if own := keyOf(d.Data.String()); flags.KeyFile == "" && environ.Secret(keyVar) == "" {
+	if own := keyOf(d.Data.String()); flags.KeyFile == "" && secrets.Variable(keyVar) == "" {
 		if _, err := os.Stat(own); err != nil {
 			return nil, nil
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/visible"
 )
 
@@ -172,7 +172,7 @@ func (at cursor) values(ctx context.Context) (found []candidate) {
 	server := serverFlags{URL: cmp.Or(at.flags["url"], os.Getenv("PERDURE_URL")), Data: dataDir(at.flags["data"])}
 	server.TokenFile = at.flags["token-file"]
 	if server.TokenFile == "" {
-		server.Token = environ.Secret("PERDURE_TOKEN")
+		server.Token = secrets.Variable("PERDURE_TOKEN")
 	}
 	switch path := strings.Join(names(at.node)[1:], " "); {
 	case path == "call" || path == "tools show":

@@ -24,10 +24,10 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/devserver"
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/service"
+	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -283,7 +283,7 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 // whoHolds adds to the error of a data directory in use where its dev is, and what can
 // be done.
 func whoHolds(err error) error {
-	var used *environ.DataInUseError
+	var used *store.DataInUseError
 	if !errors.As(err, &used) {
 		return err
 	}

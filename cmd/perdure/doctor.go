@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/internal/config"
-	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -50,7 +50,7 @@ func (d doctorCommand) Run(ctx context.Context, c *console) error {
 
 // signingKeys are those of the flags and variables, else of the data directory of dev.
 func (d doctorCommand) signingKeys() (*service.Keys, string, error) {
-	flags, own, inline := d.keyFlags, keyOf(d.Data.String()), environ.Secret(keyVar) != ""
+	flags, own, inline := d.keyFlags, keyOf(d.Data.String()), secrets.Variable(keyVar) != ""
 	if _, err := os.Stat(own); err == nil && flags.KeyFile == "" && !inline {
 		flags.KeyFile = own
 	}

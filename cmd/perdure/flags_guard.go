@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
-	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
@@ -33,7 +33,7 @@ func (f guardFlags) Validate() error {
 
 // guard adds the quarantine to the connection options of a worker, and sets how many
 // runs it caches.
-func (f guardFlags) guard(o *client.Options, largeValues bool, keys *signing.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
+func (f guardFlags) guard(o *client.Options, largeValues bool, keys *secrets.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	service.CacheRuns(f.CachedRuns)
 	return service.NewGuard(o, f.QuarantineAfter, largeValues, keys, told, log)
 }

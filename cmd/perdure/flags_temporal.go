@@ -15,9 +15,8 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	sdklog "go.temporal.io/sdk/log"
 
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -58,7 +57,7 @@ func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close fu
 }
 
 // signingClient is a runsClient that signs answers and signals.
-func (f temporalFlags) signingClient(ctx context.Context, keys *signing.Keys) (c *runs.Client, close func(), err error) {
+func (f temporalFlags) signingClient(ctx context.Context, keys *secrets.Keys) (c *runs.Client, close func(), err error) {
 	options, err := f.where()
 	if err != nil {
 		return nil, nil, err
@@ -91,9 +90,9 @@ type signFlags struct {
 
 // signingKeys are the keys of the flags, else those of the dev of f; nil if that is
 // not running.
-func (s signFlags) signingKeys(f temporalFlags) (*signing.Keys, error) {
+func (s signFlags) signingKeys(f temporalFlags) (*secrets.Keys, error) {
 	flags := keyFlags{KeyFile: s.KeyFile}
-	if flags.KeyFile == "" && environ.Secret(keyVar) == "" {
+	if flags.KeyFile == "" && secrets.Variable(keyVar) == "" {
 		if options, err := f.clientOptions(); err != nil || options.HostPort != "" && (f.Address != "" || f.Data == "") {
 			return nil, cmp.Or(err, usagef("runs ignore what is not signed; set --key-file or PERDURE_KEY to the key of the gateways and workers; approvals can also be answered on the approvals page"))
 		}
@@ -163,7 +162,7 @@ func (f connectionFlags) clientOptions() (client.Options, error) {
 type temporalEnv struct{}
 
 // Environ returns all variables.
-func (temporalEnv) Environ() []string { return environ.All() }
+func (temporalEnv) Environ() []string { return secrets.Environ() }
 
 // LookupEnv returns one variable.
-func (temporalEnv) LookupEnv(name string) (string, bool) { return environ.Lookup(name) }
+func (temporalEnv) LookupEnv(name string) (string, bool) { return secrets.Lookup(name) }

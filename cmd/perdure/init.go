@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/scaffold"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
@@ -229,7 +229,7 @@ func printNext(c *console, commands []string) {
 
 // check loads what was written as dev would, and runs the test.
 func (t *takeOver) check(src config.Sources, composite *scaffold.Composite) error {
-	src.Env = t.set.Env(environ.Lookup)
+	src.Env = t.set.Env(secrets.Lookup)
 	found, diags := config.Load(src)
 	if !diags.HasErrors() {
 		diags = append(diags, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: knownTools(t.tools, t.report.Effects), MaxDepth: found.MaxDepth})...)

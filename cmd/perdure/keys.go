@@ -9,19 +9,18 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
-	"github.com/perdure/perdure/internal/signing"
 )
 
 // readKeys reads the keys of a source, which is read again to verify signatures.
-func readKeys(from signing.Source) (k service.Keys, err error) {
+func readKeys(from secrets.KeySource) (k service.Keys, err error) {
 	all, err := from()
 	if err != nil {
 		return service.Keys{}, err
 	}
 	k = service.Keys{Signing: all[0], Retired: all[1:]}
-	k.Proofs, err = signing.New(from)
+	k.Proofs, err = secrets.NewKeys(from)
 	return k, err
 }
 
@@ -35,14 +34,14 @@ type keyFlags struct {
 }
 
 func (f keyFlags) keys() (service.Keys, error) {
-	inline := environ.Secret(keyVar)
+	inline := secrets.Variable(keyVar)
 	switch {
 	case f.KeyFile != "":
-		return readKeys(signing.File(f.KeyFile))
+		return readKeys(secrets.KeyFile(f.KeyFile))
 	case inline != "":
-		return readKeys(func() ([][]byte, error) { return signing.Parse(keyVar, inline) })
+		return readKeys(func() ([][]byte, error) { return secrets.ParseKeys(keyVar, inline) })
 	case f.InsecureRandomKey:
-		return readKeys(signing.Fixed(newKey()))
+		return readKeys(secrets.FixedKeys(newKey()))
 	}
 	return service.Keys{}, usagef("no signing key given, which all gateways and workers share; generate one with openssl rand -hex 32 " +
 		"and set --key-file or PERDURE_KEY, or use --insecure-random-key for a single process")
@@ -58,7 +57,7 @@ func keptKeys(file string) (service.Keys, error) {
 			return service.Keys{}, err
 		}
 	}
-	kept, err := readKeys(signing.File(file))
+	kept, err := readKeys(secrets.KeyFile(file))
 	if err != nil {
 		return service.Keys{}, fmt.Errorf("%w; remove the file to start with a new key, which ends open sessions of clients", err)
 	}
@@ -66,7 +65,7 @@ func keptKeys(file string) (service.Keys, error) {
 }
 
 func newKey() []byte {
-	key := make([]byte, signing.KeyBytes)
+	key := make([]byte, secrets.KeyBytes)
 	_, _ = rand.Read(key) // never fails
 	return key
 }

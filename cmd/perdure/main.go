@@ -22,7 +22,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // A commandLine is the commands and flags of perdure.
@@ -65,9 +65,9 @@ const description = `Durable composite tools for MCP: each call is a workflow th
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends at once
-	environ.AdaptMemory()
+	adaptMemory()
 	c := systemConsole()
-	if err := environ.Conceal(); err != nil {
+	if err := conceal(); err != nil {
 		c.notef("perdure: %v", err)
 	}
 	os.Exit(run(ctx, os.Args[1:], c))
@@ -136,10 +136,10 @@ var secretVars = []string{
 
 // takeSecrets removes secrets from the environment, before any process is started.
 func takeSecrets() {
-	environ.Take(secretVars...)
+	secrets.Take(secretVars...)
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "TEMPORAL_GRPC_META_") {
-			environ.Take(name)
+			secrets.Take(name)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // payloadFlags name the keys that seal the values of runs for Temporal.
@@ -33,9 +33,9 @@ func (f payloadFlags) keys(ctx context.Context) (*payloads.Keys, error) {
 		source = func(context.Context) ([]byte, error) { return os.ReadFile(f.PayloadKeyFile) }
 	case f.PayloadKeyCommand != "":
 		where, source = "--payload-key-command", f.command
-	case environ.Secret(payloadKeysVar) != "":
+	case secrets.Variable(payloadKeysVar) != "":
 		where = payloadKeysVar
-		source = func(context.Context) ([]byte, error) { return []byte(environ.Secret(payloadKeysVar)), nil }
+		source = func(context.Context) ([]byte, error) { return []byte(secrets.Variable(payloadKeysVar)), nil }
 	default:
 		return nil, nil
 	}

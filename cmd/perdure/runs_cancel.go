@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // endFlags name the run to end, and the reason.
@@ -23,7 +23,7 @@ func (k endFlags) end(ctx context.Context, c *console, by func(*runs.Client, con
 }
 
 // endSigned is end for a way that runs are told of with a proof.
-func (k endFlags) endSigned(ctx context.Context, c *console, keys *signing.Keys, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
+func (k endFlags) endSigned(ctx context.Context, c *console, keys *secrets.Keys, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
 	rc, hangUp, err := k.signingClient(ctx, keys)
 	if err != nil {
 		return err

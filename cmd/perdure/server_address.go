@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/service"
+	"github.com/perdure/perdure/internal/store"
 )
 
 const (
@@ -77,7 +77,7 @@ func (d dataDir) running() (*devFile, error) {
 		return nil, err
 	}
 	if dev != nil {
-		switch used, err := environ.DataInUse(d.String()); {
+		switch used, err := store.DataInUse(d.String()); {
 		case err != nil:
 			return nil, err
 		case used:

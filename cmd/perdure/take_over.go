@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/scaffold"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/internal/visible"
 )
@@ -57,7 +57,7 @@ type takenServer struct {
 func newTakeOver(flags takeOverFlags, c *console, set *scaffold.Set) *takeOver {
 	t := &takeOver{takeOverFlags: flags, console: c, form: newConsoleForm(c), set: set}
 	t.report.Notes, t.report.Written = set.Notes, []string{}
-	t.report.Variables = set.Missing(environ.Lookup)
+	t.report.Variables = set.Missing(secrets.Lookup)
 	for _, s := range set.Servers {
 		t.report.Servers = append(t.report.Servers, takenServer{Name: s.Name, File: s.File, Reached: s.Reached(), Gets: s.Gets()})
 	}
@@ -82,7 +82,7 @@ func (t *takeOver) propose(ctx context.Context, configuration string) error {
 	if err := t.confirm(ctx, "Start these servers and list their tools? [Y/n] "); err != nil {
 		return err
 	}
-	found, diags := config.Load(config.Sources{Config: scaffold.ConfigFile, Text: []byte(configuration), Env: t.set.Env(environ.Lookup)})
+	found, diags := config.Load(config.Sources{Config: scaffold.ConfigFile, Text: []byte(configuration), Env: t.set.Env(secrets.Lookup)})
 	if diags.HasErrors() {
 		printDiagnostics(t.console, diags)
 		return errReported

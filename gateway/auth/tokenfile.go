@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 const (
@@ -205,7 +205,7 @@ func (e tokenEntry) digest() (digest [sha256.Size]byte, err error) {
 		}
 		return digest, nil
 	}
-	token := environ.Secret(e.Env)
+	token := secrets.Variable(e.Env)
 	if len(token) < minToken {
 		return digest, fmt.Errorf("environment variable %s has no token of at least %d characters", e.Env, minToken)
 	}

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // Sources say where a configuration and definitions come from.
@@ -20,7 +20,7 @@ type Sources struct {
 	Library     bool     // the definitions that ship with the program, too
 	CallersOnly bool     // of the configuration only who callers are and what they may do: no backends, whose secrets need not be there
 
-	// Env reads the environment. nil = environ.Lookup.
+	// Env reads the environment. nil = secrets.Lookup.
 	Env func(name string) (string, bool)
 
 	// Modules finds published modules that no file stands in for. nil = they are
@@ -44,7 +44,7 @@ func Load(src Sources) (*Loaded, definitions.Diagnostics) {
 	stamp := src.Stamp()
 	l := &loader{names: map[string][]*definitions.Definition{}, modules: src.Modules, callersOnly: src.CallersOnly, env: src.Env}
 	if l.env == nil {
-		l.env = environ.Lookup
+		l.env = secrets.Lookup
 	}
 	if src.Config != "" {
 		l.configuration(src.Config, src.Text)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // maxSecret bounds a secret, in bytes.
@@ -20,7 +20,7 @@ const maxSecret = 64 << 10
 func (s Source) Read() (backends.Secret, error) {
 	switch {
 	case s.Env != "":
-		value := environ.Secret(s.Env)
+		value := secrets.Variable(s.Env)
 		if value == "" {
 			return "", fmt.Errorf("environment variable %s is not set: set it and restart perdure", s.Env)
 		}

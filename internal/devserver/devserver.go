@@ -26,7 +26,7 @@ import (
 
 	"go.temporal.io/server/temporal"
 
-	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -90,7 +90,7 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	ports  ports
 	keys   *web.Pair
-	lock   *environ.DataLock
+	lock   *store.DataLock
 	log    *serverLog
 	server temporal.Server
 	ui     *webUI // nil = off
@@ -108,7 +108,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making Temporal's data directory: %w", err)
 	}
-	lock, err := environ.LockData(o.Dir)
+	lock, err := store.LockData(o.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -14,11 +14,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/internal/quarantine"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // decide says as somebody with keys what becomes of a run.
-func (b *bench) decide(id, signal string, keys *signing.Keys) {
+func (b *bench) decide(id, signal string, keys *secrets.Keys) {
 	b.t.Helper()
 	to := &commonpb.WorkflowExecution{WorkflowId: id, RunId: b.execution(id)}
 	b.send(id, signal, quarantine.Prove(keys, signal, to, payload(b.t, "details")))

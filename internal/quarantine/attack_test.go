@@ -32,7 +32,7 @@ import (
 
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/quarantine"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -41,8 +41,8 @@ const queue = "quarantine-test"
 // operators sign what becomes of quarantined runs.
 var operators = keysOf("an operator's")
 
-func keysOf(secret string) *signing.Keys {
-	keys, err := signing.New(signing.Fixed([]byte(secret)))
+func keysOf(secret string) *secrets.Keys {
+	keys, err := secrets.NewKeys(secrets.FixedKeys([]byte(secret)))
 	if err != nil {
 		panic(err)
 	}

@@ -21,7 +21,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // DefaultLimit is how often a workflow task may be lost with its worker.
@@ -39,7 +39,7 @@ type Options struct {
 	// counts as lost.
 	Computing time.Duration
 	// Keys verify operators' signals to quarantined runs. nil = none count.
-	Keys *signing.Keys
+	Keys *secrets.Keys
 	// Alone is called for each task that is executed alone, Quarantined for each run
 	// that is quarantined. nil = not called.
 	Alone, Quarantined func()

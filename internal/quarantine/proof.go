@@ -5,12 +5,12 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // Prove is the input of ReleaseSignal or FailSignal to an execution: the operator's
 // content, sealed or not, and the proof that a process of the installation sends it.
-func Prove(keys *signing.Keys, signal string, to *commonpb.WorkflowExecution, content *commonpb.Payload) *commonpb.Payloads {
+func Prove(keys *secrets.Keys, signal string, to *commonpb.WorkflowExecution, content *commonpb.Payload) *commonpb.Payloads {
 	return &commonpb.Payloads{Payloads: []*commonpb.Payload{content, plain(keys.Sign(statement(signal, to, content)...))}}
 }
 
@@ -19,7 +19,7 @@ type Proven func(signal string, input *commonpb.Payloads) bool
 
 // ProvenBy accepts signals that Prove has made for the execution with one of the keys;
 // without keys none.
-func ProvenBy(keys *signing.Keys, to *commonpb.WorkflowExecution) Proven {
+func ProvenBy(keys *secrets.Keys, to *commonpb.WorkflowExecution) Proven {
 	return func(signal string, input *commonpb.Payloads) bool {
 		parts := input.GetPayloads()
 		var proof string

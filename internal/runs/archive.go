@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/internal/runs/history"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -26,7 +26,7 @@ type archive struct {
 	temporal  client.Client
 	namespace string
 	converter converter.DataConverter
-	keys      *signing.Keys
+	keys      *secrets.Keys
 	log       *slog.Logger
 	room      func(ctx context.Context, bytes int64) error // nil = there is always some
 	fresh     freshRuns

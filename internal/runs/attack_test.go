@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -35,16 +35,16 @@ type installation struct {
 	t        *testing.T
 	temporal client.Client
 	door     *runs.Client
-	keys     *signing.Keys // of whoever gives answers
+	keys     *secrets.Keys // of whoever gives answers
 }
 
-func install(t *testing.T, name string, answers signing.Source) *installation {
+func install(t *testing.T, name string, answers secrets.KeySource) *installation {
 	t.Helper()
 	connect(t)
 	return installAt(t, shared.server, name, answers)
 }
 
-func installAt(t *testing.T, server *devserver.Server, name string, answers signing.Source) *installation {
+func installAt(t *testing.T, server *devserver.Server, name string, answers secrets.KeySource) *installation {
 	t.Helper()
 	in := &installation{t: t, keys: keysOf(t, answers)}
 	var err error
@@ -59,9 +59,9 @@ func installAt(t *testing.T, server *devserver.Server, name string, answers sign
 	return in
 }
 
-func keysOf(t *testing.T, source signing.Source) *signing.Keys {
+func keysOf(t *testing.T, source secrets.KeySource) *secrets.Keys {
 	t.Helper()
-	keys, err := signing.New(source)
+	keys, err := secrets.NewKeys(source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func keysOf(t *testing.T, source signing.Source) *signing.Keys {
 }
 
 // works starts a worker.
-func (in *installation) works(keys signing.Source) {
+func (in *installation) works(keys secrets.KeySource) {
 	in.t.Helper()
 	w := worker.New(in.temporal, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})
 	workflows.Register(w, workflows.Trust{Keys: keysOf(in.t, keys)})
@@ -103,8 +103,8 @@ var older, newer, foreign = []byte(strings.Repeat("a", 32)), []byte(strings.Repe
 // meanwhile the run says what it waits for and takes other answers.
 func TestAnswerWaitsForItsKey(t *testing.T) {
 	t.Parallel()
-	in := install(t, "rotation", signing.Fixed(newer, older))
-	in.works(signing.Fixed(older))
+	in := install(t, "rotation", secrets.FixedKeys(newer, older))
+	in.works(secrets.FixedKeys(older))
 	id := in.gate()
 	_, err := in.door.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#1", Action: "accept", By: "ada", Via: runs.ViaPage})
 	if !errors.Is(err, runs.ErrUnchecked) || !strings.Contains(err.Error(), in.keys.ID()) {
@@ -115,7 +115,7 @@ func TestAnswerWaitsForItsKey(t *testing.T) {
 		t.Errorf("the run waits as %+v, %v", run, err)
 	}
 	awaitLog(t, in.door, id, func(e runs.LogEntry) bool { return e.Kind == runs.LogUnchecked && e.By == "ada" })
-	in.works(signing.Fixed(newer, older))
+	in.works(secrets.FixedKeys(newer, older))
 	end := followTo(t, in.door, id, 0, runs.EventDone)
 	if outcome := end[len(end)-1].Outcome; outcome.Status != runs.Completed {
 		t.Errorf("the run came to %+v", outcome)
@@ -130,8 +130,8 @@ func TestAnswerWaitsForItsKey(t *testing.T) {
 // that came in time, and that one which comes after that does not count.
 func TestAnswerWaitsLongerThanItsGate(t *testing.T) {
 	t.Parallel()
-	in := install(t, "expiry", signing.Fixed(newer, older))
-	in.works(signing.Fixed(older))
+	in := install(t, "expiry", secrets.FixedKeys(newer, older))
+	in.works(secrets.FixedKeys(older))
 	id := start(t, in.door, request(t, strings.Replace(strings.ReplaceAll(asksThenWrites, "NAME", "expiry"), "10m", "2s", 1)))
 	gate := opened(t, in.door, id)
 	if _, err := in.door.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#1", Action: "accept", By: "ada"}); !errors.Is(err, runs.ErrUnchecked) {
@@ -139,13 +139,13 @@ func TestAnswerWaitsLongerThanItsGate(t *testing.T) {
 	}
 	<-time.After(time.Until(gate.Expires) + 100*time.Millisecond)
 	late := workflows.Answer{ElicitationID: "ask#1", Action: "decline", AnsweredBy: "bob", AnswerID: "late"}
-	known, err := workflows.NewSignal(keysOf(t, signing.Fixed(older)), workflows.AnswerSignal, string(id), late)
+	known, err := workflows.NewSignal(keysOf(t, secrets.FixedKeys(older)), workflows.AnswerSignal, string(id), late)
 	if err != nil {
 		t.Fatal(err)
 	}
 	in.send(id, workflows.AnswerSignal, known)
 	awaitLog(t, in.door, id, func(e runs.LogEntry) bool { return e.Kind == runs.LogUntaken && e.By == "bob" })
-	in.works(signing.Fixed(newer, older))
+	in.works(secrets.FixedKeys(newer, older))
 	end := followTo(t, in.door, id, 0, runs.EventDone)
 	if outcome := end[len(end)-1].Outcome; outcome.Status != runs.Completed {
 		t.Errorf("the run came to %+v", outcome)
@@ -157,8 +157,8 @@ func TestAnswerWaitsLongerThanItsGate(t *testing.T) {
 func TestUncheckedAfterContinueAsNew(t *testing.T) {
 	t.Parallel()
 	compose(t)
-	in := installAt(t, composing.server, "unchecked", signing.Fixed(newer, older))
-	in.works(signing.Fixed(older))
+	in := installAt(t, composing.server, "unchecked", secrets.FixedKeys(newer, older))
+	in.works(secrets.FixedKeys(older))
 	id := start(t, in.door, request(t, `
 name: unchecked
 description: Does much while an answer waits.
@@ -177,13 +177,13 @@ steps:
 	if _, err := in.door.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#1", Action: "accept", By: "ada"}); !errors.Is(err, runs.ErrUnchecked) {
 		t.Fatalf("answering: %v", err)
 	}
-	retired := runs.New(runs.Config{Client: in.temporal, Namespace: "unchecked", Keys: keysOf(t, signing.Fixed(older)), Logger: quietLogger})
+	retired := runs.New(runs.Config{Client: in.temporal, Namespace: "unchecked", Keys: keysOf(t, secrets.FixedKeys(older)), Logger: quietLogger})
 	answer(t, retired, id, runs.Answer{ElicitationID: "first#1", Action: "accept", By: "bob"})
 	awaitContinued(t, in.door, in.temporal, id)
 	if run, err := in.door.Get(t.Context(), id); err != nil || len(run.Unchecked) != 1 || run.WaitingFor != workflows.HeldByKey {
 		t.Errorf("after it continued, the run is %+v, %v", run, err)
 	}
-	in.works(signing.Fixed(newer, older))
+	in.works(secrets.FixedKeys(newer, older))
 	end := followTo(t, in.door, id, 0, runs.EventDone)
 	if outcome := end[len(end)-1].Outcome; outcome.Status != runs.Completed {
 		t.Errorf("the run came to %+v", outcome)
@@ -194,11 +194,11 @@ steps:
 // nobody from answering, however many somebody forges, and end with the question.
 func TestAttackForgedKeys(t *testing.T) {
 	t.Parallel()
-	in := install(t, "forgery", signing.Fixed(older))
-	in.works(signing.Fixed(older))
+	in := install(t, "forgery", secrets.FixedKeys(older))
+	in.works(secrets.FixedKeys(older))
 	id := in.gate()
 	const sent = 12
-	strangers := keysOf(t, signing.Fixed(foreign))
+	strangers := keysOf(t, secrets.FixedKeys(foreign))
 	for i := range sent {
 		forged, err := workflows.NewSignal(strangers, workflows.AnswerSignal, string(id), workflows.Answer{
 			ElicitationID: "ask#1", Action: "accept", AnsweredBy: "ada", Via: workflows.ViaPage, AnswerID: fmt.Sprint(i)})
@@ -223,9 +223,9 @@ func TestAttackWithdrawnKey(t *testing.T) {
 	t.Parallel()
 	var now atomic.Pointer[[][]byte]
 	now.Store(&[][]byte{newer, older})
-	in := install(t, "withdrawal", signing.Fixed(newer))
+	in := install(t, "withdrawal", secrets.FixedKeys(newer))
 	in.works(func() ([][]byte, error) { return *now.Load(), nil })
-	retired := runs.New(runs.Config{Client: in.temporal, Namespace: "withdrawal", Keys: keysOf(t, signing.Fixed(older)), Logger: quietLogger})
+	retired := runs.New(runs.Config{Client: in.temporal, Namespace: "withdrawal", Keys: keysOf(t, secrets.FixedKeys(older)), Logger: quietLogger})
 	first := in.gate()
 	if d := answer(t, retired, first, runs.Answer{ElicitationID: "ask#1", Action: "accept", By: "ada"}); !d.Won {
 		t.Errorf("the answer of a retired key: %+v", d)
@@ -244,8 +244,8 @@ func TestAttackWithdrawnKey(t *testing.T) {
 // gets nothing by any signal, and that each attempt is to be seen.
 func TestAttackSignalsAreRecorded(t *testing.T) {
 	t.Parallel()
-	in := install(t, "recorded", signing.Fixed(older))
-	in.works(signing.Fixed(older))
+	in := install(t, "recorded", secrets.FixedKeys(older))
+	in.works(secrets.FixedKeys(older))
 	id := in.gate()
 	elicitation := workflows.Elicitation{ID: "ask#1", StepPath: "ask", Message: "Your password, please.", State: workflows.ElicitationOpen}
 	for name, body := range map[string]any{

@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -34,7 +34,7 @@ type Config struct {
 	MaxValue int
 	// Keys sign what runs are told. nil = nobody is: runs take no signal that is
 	// not signed.
-	Keys *signing.Keys
+	Keys *secrets.Keys
 	// LargeInputs is DataConverter that keeps large values elsewhere, with which
 	// runs are repaired that know of that. nil = there is nowhere to.
 	LargeInputs converter.DataConverter

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -13,9 +13,9 @@ import (
 // only, without a worker; what nobody has signed does not count.
 func TestDelivered(t *testing.T) {
 	t.Parallel()
-	in := install(t, "delivered", signing.Fixed(older))
-	other := runs.New(runs.Config{Client: in.temporal, Namespace: "delivered", Keys: keysOf(t, signing.Fixed(older)), Logger: quietLogger})
-	stranger := runs.New(runs.Config{Client: in.temporal, Namespace: "delivered", Keys: keysOf(t, signing.Fixed(newer)), Logger: quietLogger})
+	in := install(t, "delivered", secrets.FixedKeys(older))
+	other := runs.New(runs.Config{Client: in.temporal, Namespace: "delivered", Keys: keysOf(t, secrets.FixedKeys(older)), Logger: quietLogger})
+	stranger := runs.New(runs.Config{Client: in.temporal, Namespace: "delivered", Keys: keysOf(t, secrets.FixedKeys(newer)), Logger: quietLogger})
 	ended := time.Now()
 	delivered := func(caller string, id runs.RunID, since time.Time) bool {
 		t.Helper()
@@ -56,8 +56,8 @@ func TestDelivered(t *testing.T) {
 // that was not signed; the run is found by those alone that want to.
 func TestAttended(t *testing.T) {
 	t.Parallel()
-	in := install(t, "attended", signing.Fixed(older))
-	in.works(signing.Fixed(older))
+	in := install(t, "attended", secrets.FixedKeys(older))
+	in.works(secrets.FixedKeys(older))
 	id := in.gate()
 	in.send(id, workflows.AttachSignal, workflows.Attached{Request: "forged", Says: workflows.Here})
 	for _, a := range []runs.Attended{{Request: "r1", Says: runs.Joined}, {Request: "r2", Says: runs.Here}, {Request: "r3"}} {

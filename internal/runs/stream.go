@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/perdure/perdure/internal/runs/history"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -26,7 +26,7 @@ type stream struct {
 	events []Event // of the moment
 }
 
-func newStream(keys *signing.Keys, id RunID) *stream {
+func newStream(keys *secrets.Keys, id RunID) *stream {
 	return &stream{
 		advance: newAdvance(),
 		proven:  func(s workflows.Signal) bool { return s.Proven(keys, workflows.AttachSignal, string(id)) },

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/store"
 )
 
@@ -16,7 +16,7 @@ type Keys struct {
 	Signing []byte
 	Retired [][]byte // still valid for what they have signed
 
-	Proofs *signing.Keys // of these; keys of a file are read each time
+	Proofs *secrets.Keys // of these; keys of a file are read each time
 }
 
 // Sealing gives the keys that seal callers' credentials.

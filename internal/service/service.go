@@ -21,7 +21,7 @@ import (
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/web"
@@ -56,7 +56,7 @@ type Options struct {
 	// Grants are callers' credentials. nil = no backend needs them.
 	Grants store.Grants
 	// Keys sign and verify signals to runs.
-	Keys     *signing.Keys
+	Keys     *secrets.Keys
 	Unproven bool // runs take unsigned answers
 	// Published has the published definitions. nil = nothing can be published.
 	Published store.Registry

@@ -18,8 +18,8 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/workflows"
@@ -35,7 +35,7 @@ func StartTelemetry(ctx context.Context, o telemetry.Options, listener net.Liste
 		}
 		return nil, nil, err
 	}
-	environ.Take("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS") // the exporters have read them
+	secrets.Take("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS") // the exporters have read them
 	server := web.New(web.Options{Handler: metricsOnly(t), Logger: o.Logger})
 	if listener != nil {
 		go func() { _ = server.Serve(listener) }() // until it is ended

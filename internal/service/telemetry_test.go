@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/workflows"
 )
@@ -21,7 +21,7 @@ func TestHistoriesReplayTraced(t *testing.T) {
 	t.Parallel()
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(collector.Close)
-	keys, err := signing.New(signing.Fixed([]byte("tests")))
+	keys, err := secrets.NewKeys(secrets.FixedKeys([]byte("tests")))
 	if err != nil {
 		t.Fatal(err)
 	}

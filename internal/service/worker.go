@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/workflows"
 )
@@ -42,7 +42,7 @@ func busy(largeValues bool) time.Duration {
 // NewGuard puts a guard on the connection of a worker that is about to be made,
 // which quarantines a run when it was lost with its worker limit times. Keys check
 // what operators say of such a run.
-func NewGuard(o *client.Options, limit int, largeValues bool, keys *signing.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
+func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	g := quarantine.New(quarantine.Options{
 		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues),
 		Keys: keys, Alone: told.RunExecutedAlone, Quarantined: told.RunQuarantined, Logger: log,

@@ -23,7 +23,7 @@ import (
 
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/topology"
 )
@@ -56,7 +56,7 @@ type gatewayLab struct {
 	perdure  string
 	address  string // of Temporal
 	temporal client.Client
-	keys     *signing.Keys
+	keys     *secrets.Keys
 
 	gateway *exec.Cmd
 	url     string
@@ -105,7 +105,7 @@ func newGatewayLab(ctx context.Context, perdure string) (_ *gatewayLab, err erro
 	if _, _, err = l.serve(ctx, "dev", "--ui-listen", "", "--temporal-listen", l.address); err != nil {
 		return nil, err
 	}
-	if l.keys, err = signing.New(signing.File(filepath.Join(dir, ".perdure", "key"))); err != nil {
+	if l.keys, err = secrets.NewKeys(secrets.KeyFile(filepath.Join(dir, ".perdure", "key"))); err != nil {
 		return nil, err
 	}
 	pair, err := web.LoadPair(devserver.KeyFile(filepath.Join(dir, ".perdure")))

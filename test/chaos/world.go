@@ -22,7 +22,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/test/topology"
 	"github.com/perdure/perdure/test/topology/clients"
 )
@@ -102,7 +102,7 @@ func newWorld(ctx context.Context, p programs, dir string, seed uint64) (w *worl
 	if w.temporal, err = dial(w.production.Temporal.Address); err != nil {
 		return w, err
 	}
-	keys, err := signing.New(signing.File(w.production.KeyFile()))
+	keys, err := secrets.NewKeys(secrets.KeyFile(w.production.KeyFile()))
 	w.door = runs.New(runs.Config{Client: w.temporal, Keys: keys, Logger: quietLogger})
 	return w, err
 }

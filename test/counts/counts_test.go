@@ -19,7 +19,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -189,7 +189,7 @@ func (h *house) history(t *testing.T, of workflow.Execution) *historypb.History 
 // allocations are those of a replay of a run.
 func allocations(t *testing.T, history *historypb.History) int {
 	t.Helper()
-	keys, err := signing.New(signing.Fixed([]byte("counts")))
+	keys, err := secrets.NewKeys(secrets.FixedKeys([]byte("counts")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
-	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
@@ -66,7 +66,7 @@ func dial(t *testing.T, server *devserver.Server, o temporal.Options) temporal.C
 // serve serves the composite tools of a configuration, as perdure dev does.
 func (h *house) serve(t *testing.T, server *devserver.Server, loaded *config.Loaded) (address string) {
 	t.Helper()
-	keys, err := signing.New(signing.Fixed([]byte("counts")))
+	keys, err := secrets.NewKeys(secrets.FixedKeys([]byte("counts")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -34,7 +33,7 @@ func TestAttackListeners(t *testing.T) {
 	free := func() string { return freeAddress(t) }
 
 	dev := newDev(t, dir, "--config", "perdure.yaml", "--ui-listen", free(), "--temporal-listen", free(), "--metrics-listen", free())
-	dev.env = append(dev.env, environ.DumpableVar+"=1") // its sockets are looked at
+	dev.env = append(dev.env, "PERDURE_DUMPABLE=1") // its sockets are looked at
 	dev.start()
 	at, err := readDevFile(filepath.Join(dir, ".perdure"))
 	if err != nil {
@@ -47,7 +46,7 @@ func TestAttackListeners(t *testing.T) {
 		"serve":   {"--listen", "--key-file=key", "--metrics-listen=" + free()},
 		"codec":   {"--listen", "--payload-key-file=payload.keys", "--ui-origin=http://127.0.0.1:8233"},
 	} {
-		p := &process{t: t, dir: dir, address: free(), env: append(web.PairEnvironment(temporalKey(".perdure")), environ.DumpableVar+"=1")}
+		p := &process{t: t, dir: dir, address: free(), env: append(web.PairEnvironment(temporalKey(".perdure")), "PERDURE_DUMPABLE=1")}
 		p.args = append([]string{role, "--config", "perdure.yaml", "--address", at.Temporal, flags[0], p.address}, flags[1:]...)
 		roles[role] = p
 		p.launch()

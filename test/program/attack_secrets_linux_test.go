@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/test/topology"
 )
 
@@ -55,7 +54,7 @@ func TestAttackSecretsOfTheProcess(t *testing.T) {
 		cmd.Env = append(cmd.Env, "PERDURE_KEY="+strings.Repeat("5ec2e7", 20), "PERDURE_TOKEN=5ec2e7-token", "TEMPORAL_API_KEY=5ec2e7-temporal",
 			"TEMPORAL_GRPC_META_X=5ec2e7-meta", "REMOTE_SECRET=5ec2e7-remote", "HARMLESS=yes")
 		if open {
-			cmd.Env = append(cmd.Env, environ.DumpableVar+"=1")
+			cmd.Env = append(cmd.Env, "PERDURE_DUMPABLE=1")
 		}
 		var output topology.Transcript
 		cmd.Stdout, cmd.Stderr = &output, &output

@@ -21,7 +21,7 @@ import (
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/workflows"
@@ -278,7 +278,7 @@ func (s *siege) forge() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	guessed := workflows.Signal{Body: wrapped, Proof: signing.KeyOf(s.sign(s.keys(s.keyFile), "another", accept).Proof) + "." + strings.Repeat("A", 43)}
+	guessed := workflows.Signal{Body: wrapped, Proof: secrets.KeyOf(s.sign(s.keys(s.keyFile), "another", accept).Proof) + "." + strings.Repeat("A", 43)}
 	s.refuses("a guessed proof", gate, workflows.AnswerSignal, guessed, s.or("proof"))
 	for signal, body := range map[string]any{
 		workflows.AskedSignal:  workflows.Asked{ElicitationID: "ask#1", Asking: workflows.Asking{Question: "q", Outcome: workflows.Invalid, Reason: "call 555-0100"}},
@@ -308,16 +308,16 @@ func (s *siege) or(reason string) string {
 }
 
 // keys are those in a file.
-func (s *siege) keys(file string) *signing.Keys {
+func (s *siege) keys(file string) *secrets.Keys {
 	s.t.Helper()
-	keys, err := signing.New(signing.File(file))
+	keys, err := secrets.NewKeys(secrets.KeyFile(file))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return keys
 }
 
-func (s *siege) sign(keys *signing.Keys, run string, answer workflows.Answer) workflows.Signal {
+func (s *siege) sign(keys *secrets.Keys, run string, answer workflows.Answer) workflows.Signal {
 	s.t.Helper()
 	signed, err := workflows.NewSignal(keys, workflows.AnswerSignal, run, answer)
 	if err != nil {

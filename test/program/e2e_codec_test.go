@@ -160,7 +160,7 @@ compositeTools:
 			t.Errorf("%s is answered %s %s, %v", what, response.Status, body, err)
 		}
 	}
-	planted := secrets{}
+	planted := plantedSecrets{}
 	planted.plant("an argument", argument)
 	planted.plant("a result", result)
 	planted.absent(t, "the log of the codec", []byte(server.stop(os.Interrupt, patience)))

@@ -41,7 +41,7 @@ compositeTools:
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	const argument, result, words = "argument-5f2c9a", "result-08d1e7", "words-c4b3d2"
-	planted := secrets{}
+	planted := plantedSecrets{}
 	for _, value := range []string{argument, result, words} {
 		planted.plant(value, value)
 	}

@@ -70,7 +70,7 @@ func TestRestoreSealed(t *testing.T) {
 	t.Parallel()
 	before := pgtest.Start(t)
 	execute(t, before, "postgres", "create database perdure")
-	planted := secrets{}
+	planted := plantedSecrets{}
 	large := strings.Repeat(planted.plant("an argument", "argument-3f77c1d2-"), 20<<10) // 360 KB
 	sealed := func(pg *topology.PostgreSQL) *replicas {
 		r := prepareDatabaseReplicas(t, pg)
@@ -218,7 +218,7 @@ func startProduction(t *testing.T, r *replicas, cfg topology.Config) *topology.P
 func TestProductionKilled(t *testing.T) {
 	t.Parallel()
 	r := prepareBackend(t)
-	planted := secrets{}
+	planted := plantedSecrets{}
 	credential := planted.plant("the credential of a backend", "backend-secret-5d2e61c0")
 	putFile(t, filepath.Join(r.dir, "perdure.yaml"), r.backend.configuration(`[{tool: "*read", class: read}, {tool: "*", class: unsafe}]`)+replicaDefinitions+
 		"outgoingAuth: {source: inline, default: {type: header_injection, headerInjection: {headerName: Authorization, headerValueEnv: PERDURE_TEST_HEADER}}}\n")

@@ -28,12 +28,12 @@ import (
 	"github.com/perdure/perdure/test/topology"
 )
 
-// Secrets are what must stand nowhere, by what they are.
-type secrets map[string]string
+// plantedSecrets are what must stand nowhere, by what they are.
+type plantedSecrets map[string]string
 
 // plant makes a secret and remembers it. What comes in between the parts of a
 // token is no secret, so each part is looked for.
-func (s secrets) plant(what, secret string) string {
+func (s plantedSecrets) plant(what, secret string) string {
 	s[what] = secret
 	for i, part := range strings.Split(secret, ".") {
 		if i > 0 { // the first is the header of a JWT
@@ -44,7 +44,7 @@ func (s secrets) plant(what, secret string) string {
 }
 
 // absent looks for every secret, in each of its forms.
-func (s secrets) absent(t *testing.T, where string, data []byte) {
+func (s plantedSecrets) absent(t *testing.T, where string, data []byte) {
 	t.Helper()
 	for what, secret := range s {
 		if i := indexOf(data, secret); i >= 0 {
@@ -75,7 +75,7 @@ func indexOf(data []byte, text string) int {
 
 // absentFromDatabases looks through all values of databases. One that is known to
 // stand there in clear must be found, in any of them.
-func (s secrets) absentFromDatabases(t *testing.T, pg *topology.PostgreSQL, clear string, databases ...string) {
+func (s plantedSecrets) absentFromDatabases(t *testing.T, pg *topology.PostgreSQL, clear string, databases ...string) {
 	t.Helper()
 	found := false
 	for _, database := range databases {
@@ -118,7 +118,7 @@ func TestSecretsAreFound(t *testing.T) {
 // absentFromTemporal looks through all that Temporal keeps of all runs:
 // descriptions with memo and search attributes, and every event, both as bytes,
 // where payloads are plain, and as JSON.
-func (s secrets) absentFromTemporal(t *testing.T, address, namespace string, access *tls.Config) {
+func (s plantedSecrets) absentFromTemporal(t *testing.T, address, namespace string, access *tls.Config) {
 	t.Helper()
 	c, err := client.Dial(client.Options{HostPort: address, Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 		ConnectionOptions: client.ConnectionOptions{TLS: access}})
@@ -157,7 +157,7 @@ func (s secrets) absentFromTemporal(t *testing.T, address, namespace string, acc
 }
 
 // absentFromMessage also says whether the name of a tool is found.
-func (s secrets) absentFromMessage(t *testing.T, where string, m proto.Message) (plain bool) {
+func (s plantedSecrets) absentFromMessage(t *testing.T, where string, m proto.Message) (plain bool) {
 	t.Helper()
 	raw, err := proto.Marshal(m)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s secrets) absentFromMessage(t *testing.T, where string, m proto.Message) 
 }
 
 // absentFromFiles looks through all files of a directory.
-func (s secrets) absentFromFiles(t *testing.T, dir string) {
+func (s plantedSecrets) absentFromFiles(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -218,13 +218,13 @@ const publishedTool = "{name: published, description: Reads., version: 1.0.0, st
 // backend got its credentials.
 func TestNoSecrets(t *testing.T) {
 	t.Parallel()
-	for name, incoming := range map[string]func(*testing.T, secrets, *devProcess) (configuration string, tokens []string){
+	for name, incoming := range map[string]func(*testing.T, plantedSecrets, *devProcess) (configuration string, tokens []string){
 		"oidc":  oidcSecrets,
 		"token": tokenFileSecrets,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			planted := secrets{}
+			planted := plantedSecrets{}
 			dir := t.TempDir()
 			d := newDev(t, dir, "--config", "perdure.yaml", "--log-level", "debug", "--large-values")
 			configuration, tokens := incoming(t, planted, d)
@@ -308,7 +308,7 @@ func TestNoSecrets(t *testing.T) {
 
 // oidcSecrets are the tokens of an identity provider: a good one, and one
 // whose caller is refused.
-func oidcSecrets(t *testing.T, planted secrets, d *devProcess) (configuration string, tokens []string) {
+func oidcSecrets(t *testing.T, planted plantedSecrets, d *devProcess) (configuration string, tokens []string) {
 	t.Helper()
 	issuer := authtest.NewIssuer(t)
 	d.env = append(d.env, "PERDURE_TEST_LOGIN="+planted.plant("the client secret", "client-secret-0b0a1f4e"))
@@ -321,7 +321,7 @@ func oidcSecrets(t *testing.T, planted secrets, d *devProcess) (configuration st
 }
 
 // tokenFileSecrets are tokens of a file, by digest and by variable.
-func tokenFileSecrets(t *testing.T, planted secrets, d *devProcess) (configuration string, tokens []string) {
+func tokenFileSecrets(t *testing.T, planted plantedSecrets, d *devProcess) (configuration string, tokens []string) {
 	t.Helper()
 	digested, variable := planted.plant("a token by digest", "digested-token-4c1d90aa"), planted.plant("a token by variable", "variable-token-77e01b5f")
 	d.env = append(d.env, "PERDURE_TEST_TOKEN="+variable)
@@ -335,7 +335,7 @@ func tokenFileSecrets(t *testing.T, planted secrets, d *devProcess) (configurati
 const outgoingValue = "Bearer outgoing-secret-93d0c2b7"
 
 // outgoingSecrets are the credentials for backends.
-func outgoingSecrets(t *testing.T, planted secrets, d *devProcess) (configuration string) {
+func outgoingSecrets(t *testing.T, planted plantedSecrets, d *devProcess) (configuration string) {
 	t.Helper()
 	planted.plant("a header of a backend", strings.TrimPrefix(outgoingValue, "Bearer "))
 	d.env = append(d.env, "PERDURE_TEST_HEADER="+outgoingValue)

@@ -153,7 +153,7 @@ func TestLargeJournal(t *testing.T) {
 	if n := fakes.count("be_echo", argument); n != 1 || fakes.count("be_echo", large) != 1 {
 		t.Errorf("the last step was called with the arguments %d times", n)
 	}
-	planted := secrets{}
+	planted := plantedSecrets{}
 	planted.plant("a large value", strings.Repeat("planted-", 16))
 	planted.plant("a large argument", strings.Repeat("argument", 16))
 	planted.absentFromFiles(t, filepath.Join(dir, ".perdure"))

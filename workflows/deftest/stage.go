@@ -15,7 +15,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -299,8 +299,8 @@ func (s *stage) answer(e workflows.Elicitation) {
 }
 
 // keys sign the answers of tests.
-var keys = func() *signing.Keys {
-	k, err := signing.New(signing.Fixed([]byte("tests of definitions")))
+var keys = func() *secrets.Keys {
+	k, err := secrets.NewKeys(secrets.FixedKeys([]byte("tests of definitions")))
 	if err != nil {
 		panic("deftest: " + err.Error()) // never: there is a key
 	}

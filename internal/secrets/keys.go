@@ -1,6 +1,4 @@
-// Package signing proves that a statement comes from a process of the installation. The
-// processes share keys; what one of them signs, the others verify.
-package signing
+package secrets
 
 import (
 	"crypto/hkdf"
@@ -13,25 +11,26 @@ import (
 	"sync"
 )
 
-// Errors of Check.
+// Errors of Keys.Check.
 var (
 	ErrUnknownKey = errors.New("the key that signed it is not among the keys of this process")
 	ErrForged     = errors.New("it was not signed for this")
 )
 
-// A Source reads the current keys: the first one signs, all of them verify.
-type Source func() ([][]byte, error)
+// A KeySource reads the current keys: the first one signs, all of them verify.
+type KeySource func() ([][]byte, error)
 
-// Fixed are keys that never change.
-func Fixed(current []byte, retired ...[]byte) Source {
+// FixedKeys are keys that never change.
+func FixedKeys(current []byte, retired ...[]byte) KeySource {
 	all := append([][]byte{current}, retired...)
 	return func() ([][]byte, error) { return all, nil }
 }
 
-// Keys sign and verify. They are read each time, so that a withdrawn or a new key
+// Keys sign statements and verify them: a statement comes from a process of the
+// installation, since the processes share keys. They are read each time, so that a withdrawn or a new key
 // counts at once. They are safe for concurrent use; nil = no keys.
 type Keys struct {
-	source Source
+	source KeySource
 
 	mu   sync.Mutex
 	last []key // of the last successful read
@@ -42,8 +41,8 @@ type key struct {
 	secret []byte
 }
 
-// New reads the keys for the first time.
-func New(source Source) (*Keys, error) {
+// NewKeys reads the keys for the first time.
+func NewKeys(source KeySource) (*Keys, error) {
 	k := &Keys{source: source}
 	secrets, err := source()
 	if err != nil {
@@ -84,7 +83,7 @@ func derived(secrets [][]byte) []key {
 func derive(secret []byte, purpose string) []byte {
 	d, err := hkdf.Key(sha256.New, secret, nil, purpose, sha256.Size)
 	if err != nil {
-		panic("signing: deriving a key: " + err.Error()) // never for this length
+		panic("secrets: deriving a key: " + err.Error()) // never for this length
 	}
 	return d
 }

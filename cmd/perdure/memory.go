@@ -1,4 +1,4 @@
-package environ
+package main
 
 import (
 	"io/fs"
@@ -15,9 +15,9 @@ import (
 // moments above the limit.
 const share = 90
 
-// AdaptMemory sets Go's memory limit from that of the control group, unless GOMEMLIMIT
+// adaptMemory sets Go's memory limit from that of the control group, unless GOMEMLIMIT
 // is set, so that garbage is collected in time in a container.
-func AdaptMemory() {
+func adaptMemory() {
 	if _, said := os.LookupEnv("GOMEMLIMIT"); said {
 		return
 	}

@@ -1,4 +1,4 @@
-package signing
+package secrets
 
 import (
 	"bufio"
@@ -11,9 +11,9 @@ import (
 // KeyBytes is the least length of a key.
 const KeyBytes = 32
 
-// Parse reads one key from each line that is not empty; the first one signs. Errors
+// ParseKeys reads one key from each line that is not empty; the first one signs. Errors
 // begin with where, the source of the text, and do not contain keys.
-func Parse(where, text string) ([][]byte, error) {
+func ParseKeys(where, text string) ([][]byte, error) {
 	var all [][]byte
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -33,13 +33,13 @@ func Parse(where, text string) ([][]byte, error) {
 	return all, nil
 }
 
-// File reads the keys of a file each time.
-func File(path string) Source {
+// KeyFile reads the keys of a file each time.
+func KeyFile(path string) KeySource {
 	return func() ([][]byte, error) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading the signing key: %w", err)
 		}
-		return Parse(path, string(text))
+		return ParseKeys(path, string(text))
 	}
 }

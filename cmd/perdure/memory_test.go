@@ -1,4 +1,4 @@
-package environ
+package main
 
 import (
 	"math"
@@ -47,7 +47,7 @@ func TestLimit(t *testing.T) {
 // something else.
 func TestAdapt(t *testing.T) {
 	if os.Getenv("PERDURE_TEST_ADAPT") != "" {
-		AdaptMemory()
+		adaptMemory()
 		t.Logf("limit=%d", debug.SetMemoryLimit(-1))
 		return
 	}

@@ -1,4 +1,4 @@
-package environ_test
+package secrets_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // TestAttackInheritedSecrets: a secret that was read is in no environment of what
@@ -15,15 +15,15 @@ func TestAttackInheritedSecrets(t *testing.T) {
 	t.Setenv("PERDURE_TEST_SECRET", "hunter2")
 	t.Setenv("PERDURE_TEST_TAKEN", "hunter3")
 	for range 2 {
-		if got := environ.Secret("PERDURE_TEST_SECRET"); got != "hunter2" {
+		if got := secrets.Variable("PERDURE_TEST_SECRET"); got != "hunter2" {
 			t.Errorf("the secret is %q", got)
 		}
 	}
-	environ.Take("PERDURE_TEST_TAKEN", "PERDURE_TEST_NONE", "")
-	if got, ok := environ.Lookup("PERDURE_TEST_TAKEN"); got != "hunter3" || !ok {
+	secrets.Take("PERDURE_TEST_TAKEN", "PERDURE_TEST_NONE", "")
+	if got, ok := secrets.Lookup("PERDURE_TEST_TAKEN"); got != "hunter3" || !ok {
 		t.Errorf("what was taken is %q, %v", got, ok)
 	}
-	if got, ok := environ.Lookup("PERDURE_TEST_NONE"); got != "" || ok {
+	if got, ok := secrets.Lookup("PERDURE_TEST_NONE"); got != "" || ok {
 		t.Errorf("what is not set is %q, %v", got, ok)
 	}
 	out, err := exec.Command("env").Output()

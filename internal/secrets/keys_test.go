@@ -1,4 +1,4 @@
-package signing_test
+package secrets_test
 
 import (
 	"errors"
@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
-func keysOf(t *testing.T, source signing.Source) *signing.Keys {
+func keysOf(t *testing.T, source secrets.KeySource) *secrets.Keys {
 	t.Helper()
-	keys, err := signing.New(source)
+	keys, err := secrets.NewKeys(source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,33 +22,33 @@ func keysOf(t *testing.T, source signing.Source) *signing.Keys {
 func TestProofs(t *testing.T) {
 	t.Parallel()
 	older, newer, stranger := []byte(strings.Repeat("a", 32)), []byte(strings.Repeat("b", 32)), []byte(strings.Repeat("c", 32))
-	before := keysOf(t, signing.Fixed(older))
-	between := keysOf(t, signing.Fixed(newer, older))
-	after := keysOf(t, signing.Fixed(newer))
+	before := keysOf(t, secrets.FixedKeys(older))
+	between := keysOf(t, secrets.FixedKeys(newer, older))
+	after := keysOf(t, secrets.FixedKeys(newer))
 	proof := before.Sign("answer", "run", "text")
 	for name, c := range map[string]struct {
-		keys      *signing.Keys
+		keys      *secrets.Keys
 		proof     string
 		statement []string
 		want      error
 	}{
 		"itself":               {before, proof, []string{"answer", "run", "text"}, nil},
 		"a retired key":        {between, proof, []string{"answer", "run", "text"}, nil},
-		"a withdrawn key":      {after, proof, []string{"answer", "run", "text"}, signing.ErrUnknownKey},
-		"not yet known":        {before, after.Sign("answer"), []string{"answer"}, signing.ErrUnknownKey},
-		"another text":         {before, proof, []string{"answer", "run", "texT"}, signing.ErrForged},
-		"cut elsewhere":        {before, proof, []string{"answer", "runtext"}, signing.ErrForged},
-		"a part more":          {before, proof, []string{"answer", "run", "text", ""}, signing.ErrForged},
-		"of a stranger":        {before, keysOf(t, signing.Fixed(stranger)).Sign("answer", "run", "text"), []string{"answer", "run", "text"}, signing.ErrUnknownKey},
-		"a stranger's, our ID": {before, signing.KeyOf(proof) + ".x", []string{"answer", "run", "text"}, signing.ErrForged},
-		"none":                 {before, "", []string{"answer", "run", "text"}, signing.ErrUnknownKey},
-		"no keys":              {nil, proof, []string{"answer", "run", "text"}, signing.ErrUnknownKey},
+		"a withdrawn key":      {after, proof, []string{"answer", "run", "text"}, secrets.ErrUnknownKey},
+		"not yet known":        {before, after.Sign("answer"), []string{"answer"}, secrets.ErrUnknownKey},
+		"another text":         {before, proof, []string{"answer", "run", "texT"}, secrets.ErrForged},
+		"cut elsewhere":        {before, proof, []string{"answer", "runtext"}, secrets.ErrForged},
+		"a part more":          {before, proof, []string{"answer", "run", "text", ""}, secrets.ErrForged},
+		"of a stranger":        {before, keysOf(t, secrets.FixedKeys(stranger)).Sign("answer", "run", "text"), []string{"answer", "run", "text"}, secrets.ErrUnknownKey},
+		"a stranger's, our ID": {before, secrets.KeyOf(proof) + ".x", []string{"answer", "run", "text"}, secrets.ErrForged},
+		"none":                 {before, "", []string{"answer", "run", "text"}, secrets.ErrUnknownKey},
+		"no keys":              {nil, proof, []string{"answer", "run", "text"}, secrets.ErrUnknownKey},
 	} {
 		if err := c.keys.Check(c.proof, c.statement...); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	if signing.KeyOf(between.Sign("x")) != after.ID() || between.ID() != after.ID() {
+	if secrets.KeyOf(between.Sign("x")) != after.ID() || between.ID() != after.ID() {
 		t.Error("the first key does not sign")
 	}
 }
@@ -72,10 +72,10 @@ func TestKeysAreReadAnew(t *testing.T) {
 		t.Errorf("while the file is away: %v", err)
 	}
 	now.Store(&[][]byte{newer})
-	if err := keys.Check(old, "x"); !errors.Is(err, signing.ErrUnknownKey) {
+	if err := keys.Check(old, "x"); !errors.Is(err, secrets.ErrUnknownKey) {
 		t.Errorf("of a key that was withdrawn: %v", err)
 	}
-	if err := keys.Check(keys.Sign("x"), "x"); err != nil || signing.KeyOf(keys.Sign("x")) == signing.KeyOf(old) {
+	if err := keys.Check(keys.Sign("x"), "x"); err != nil || secrets.KeyOf(keys.Sign("x")) == secrets.KeyOf(old) {
 		t.Errorf("of the new key: %v", err)
 	}
 }
@@ -83,10 +83,10 @@ func TestKeysAreReadAnew(t *testing.T) {
 // TestNoKeys shows that there must be one.
 func TestNoKeys(t *testing.T) {
 	t.Parallel()
-	if _, err := signing.New(func() ([][]byte, error) { return nil, nil }); err == nil {
+	if _, err := secrets.NewKeys(func() ([][]byte, error) { return nil, nil }); err == nil {
 		t.Error("no key is taken for keys")
 	}
-	var none *signing.Keys
+	var none *secrets.Keys
 	if none.Sign("x") != "" || none.ID() != "" {
 		t.Error("no keys sign")
 	}

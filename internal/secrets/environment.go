@@ -1,10 +1,10 @@
-// Package environ is what a process has from where it runs: secrets in the environment,
-// which no child process inherits, the limit of its memory, which it hides from other
-// processes, and the lock of a data directory.
+// Package secrets holds what a process must keep to itself: secrets of the environment,
+// which no child process inherits, and the keys with which the processes of an
+// installation sign statements for each other.
 //
 // The kernel keeps the initial environment of a process, which Linux shows as
-// /proc/PID/environ. Nothing here changes that; see Conceal.
-package environ
+// /proc/PID/environ. Nothing here changes that.
+package secrets
 
 import (
 	"os"
@@ -39,8 +39,8 @@ func Lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// All are the variables of the environment, as in os.Environ, and those taken out of it.
-func All() []string {
+// Environ has the variables of the environment, as in os.Environ, and those taken out of it.
+func Environ() []string {
 	all := os.Environ()
 	mu.Lock()
 	defer mu.Unlock()
@@ -52,8 +52,8 @@ func All() []string {
 	return all
 }
 
-// Secret reads a secret and takes it out of the environment; "" = not set.
-func Secret(name string) string {
+// Variable reads a secret and takes it out of the environment; "" = not set.
+func Variable(name string) string {
 	Take(name)
 	value, _ := Lookup(name)
 	return value

@@ -1,4 +1,4 @@
-package environ
+package main
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DumpableVar set to anything leaves the process open to debuggers of its user.
-const DumpableVar = "PERDURE_DUMPABLE"
+// dumpableVar set to anything leaves the process open to debuggers of its user.
+const dumpableVar = "PERDURE_DUMPABLE"
 
-// Conceal prevents other processes of the same user from reading the memory, the
+// conceal prevents other processes of the same user from reading the memory, the
 // environment and the open files of this one, from tracing it, and from making it dump
 // core. Root still can. Child processes are not concealed.
-func Conceal() error {
-	if os.Getenv(DumpableVar) != "" {
+func conceal() error {
+	if os.Getenv(dumpableVar) != "" {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
