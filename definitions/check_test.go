@@ -3,17 +3,14 @@ package definitions
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/perdure/perdure/internal/perduretest"
 )
-
-var update = flag.Bool("update", false, "write the .out files of testdata anew")
 
 // TestCheckFiles parses and checks each file of testdata. Those in ok have
 // nothing wrong with them; those in err have what their .out says, which may
@@ -35,7 +32,7 @@ func TestCheckFiles(t *testing.T) {
 					}
 					return
 				}
-				golden(t, strings.TrimSuffix(file, ".yaml")+".out", got)
+				perduretest.Golden(t, strings.TrimSuffix(file, ".yaml")+".out", got)
 				if got == "" {
 					t.Errorf("nothing is wrong with %s", file)
 				}
@@ -48,7 +45,7 @@ func TestCheckFiles(t *testing.T) {
 // in _tools are checked against the tools of testdata/tools.json.
 func checkFile(t *testing.T, file string) string {
 	t.Helper()
-	defs, diags := Parse(filepath.Base(file), readFile(t, file))
+	defs, diags := Parse(filepath.Base(file), perduretest.Read(t, file))
 	for _, d := range defs {
 		if d == nil {
 			continue
@@ -89,50 +86,10 @@ func testTools(t *testing.T) Tools {
 
 func listedTools(t *testing.T) (tools []Tool) {
 	t.Helper()
-	if err := json.Unmarshal(readFile(t, "testdata/tools.json"), &tools); err != nil {
+	if err := json.Unmarshal(perduretest.Read(t, "testdata/tools.json"), &tools); err != nil {
 		t.Fatal(err)
 	}
 	return tools
-}
-
-// golden holds text against a file, or writes the file anew.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(readFile(t, file)), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
-}
-
-// addFiles gives a fuzz test the files of testdata as seeds.
-func addFiles(f *testing.F, patterns ...string) {
-	f.Helper()
-	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			f.Fatalf("no files %s: %v", pattern, err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data)
-		}
-	}
-}
-
-func readFile(t *testing.T, file string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
 
 // BenchmarkParseAndCheck reads and checks 1,000 definitions of 20 steps.

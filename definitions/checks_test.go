@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestEveryCheckHasFiles holds the checks that the code can report against
@@ -102,7 +104,7 @@ func mentionedChecks(t *testing.T, mention *regexp.Regexp, patterns ...string) [
 			t.Fatalf("no files %s: %v", pattern, err)
 		}
 		for _, file := range files {
-			for _, m := range mention.FindAllStringSubmatch(string(readFile(t, file)), -1) {
+			for _, m := range mention.FindAllStringSubmatch(string(perduretest.Read(t, file)), -1) {
 				checks = append(checks, strings.FieldsFunc(m[1], func(r rune) bool { return r == ',' || r == ' ' })...)
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // docs/language.md has tables of everything that there is. These tests hold
@@ -35,7 +36,7 @@ func reference(t *testing.T) map[string]table {
 	t.Helper()
 	tables := map[string]table{}
 	var current table
-	for _, line := range strings.Split(string(readFile(t, "../docs/language.md")), "\n") {
+	for _, line := range strings.Split(string(perduretest.Read(t, "../docs/language.md")), "\n") {
 		switch {
 		case strings.HasPrefix(line, "|---"):
 			continue
@@ -452,7 +453,7 @@ func TestDifferencesAreShown(t *testing.T) {
 		case entry != nil && entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git"):
 			return filepath.SkipDir
 		case err == nil && strings.HasSuffix(path, "_test.go"):
-			for _, m := range testFunc.FindAllSubmatch(readFile(t, path), -1) {
+			for _, m := range testFunc.FindAllSubmatch(perduretest.Read(t, path), -1) {
 				tests[string(m[1])] = true
 			}
 		}
@@ -461,7 +462,7 @@ func TestDifferencesAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := string(readFile(t, "../docs/differences.md"))
+	page := string(perduretest.Read(t, "../docs/differences.md"))
 	shown := false
 	differences := 0
 	for _, line := range strings.Split(page, "\n") {
@@ -487,7 +488,7 @@ func TestDifferencesAreShown(t *testing.T) {
 	if differences < 30 {
 		t.Errorf("found %d differences", differences)
 	}
-	for _, m := range noteName.FindAllSubmatch(readFile(t, "testdata/notes/all.out"), -1) {
+	for _, m := range noteName.FindAllSubmatch(perduretest.Read(t, "testdata/notes/all.out"), -1) {
 		if !strings.Contains(page, "| `"+string(m[1])+"` |") {
 			t.Errorf("the page has no row for the note %s", m[1])
 		}

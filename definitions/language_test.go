@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // schemaOf compiles a schema of the language, or what a pointer such as
@@ -71,7 +73,7 @@ func TestSchemaOfTheLanguageFitsDefinitions(t *testing.T) {
 			if strings.HasSuffix(file, "_test.yaml") {
 				continue // a test of a definition
 			}
-			for _, value := range yamlValues(t, readFile(t, file)) {
+			for _, value := range yamlValues(t, perduretest.Read(t, file)) {
 				schema := whole
 				if config, ok := value.(map[string]any); ok && config["compositeTools"] != nil {
 					schema, value = composites, config["compositeTools"]

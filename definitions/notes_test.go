@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestNotesFiles notes what each file of testdata/notes does otherwise than
@@ -18,7 +20,7 @@ func TestNotesFiles(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			defs, diags := Parse(filepath.Base(file), readFile(t, file))
+			defs, diags := Parse(filepath.Base(file), perduretest.Read(t, file))
 			diags = append(diags, Check(defs, CheckOptions{})...)
 			if err := diags.Err(); err != nil {
 				t.Fatal(err)
@@ -30,13 +32,13 @@ func TestNotesFiles(t *testing.T) {
 				}
 				fmt.Fprintln(&b, d)
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".out", b.String())
+			perduretest.Golden(t, strings.TrimSuffix(file, ".yaml")+".out", b.String())
 		})
 	}
 }
 
 func FuzzNotes(f *testing.F) {
-	addFiles(f, "testdata/ok/*.yaml", "testdata/err/*.yaml", "testdata/notes/*.yaml")
+	perduretest.AddFiles(f, "testdata/ok/*.yaml", "testdata/err/*.yaml", "testdata/notes/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defs, _ := Parse("fuzz.yaml", data)
 		for _, d := range Notes(defs) {

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // The two forms of parameters become one schema.
 func TestLightParametersAreTheSame(t *testing.T) {
 	t.Parallel()
-	defs, diags := Parse("light.yaml", readFile(t, "testdata/ok/light_parameters.yaml"))
+	defs, diags := Parse("light.yaml", perduretest.Read(t, "testdata/ok/light_parameters.yaml"))
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func parseOne(t *testing.T, source string) *Definition {
@@ -261,7 +262,7 @@ func TestDiagnostics(t *testing.T) {
 // FuzzDefinition holds that no input makes Parse or Check panic or go on for ever,
 // that what they accept survives its source, and that it compiles.
 func FuzzDefinition(f *testing.F) {
-	addFiles(f, "testdata/*/*.yaml")
+	perduretest.AddFiles(f, "testdata/*/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defs, diags := Parse("fuzz.yaml", data)
 		for _, d := range defs {

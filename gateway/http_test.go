@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,10 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
-
-var update = flag.Bool("update", false, "write what the gateway answers into testdata")
 
 // TestWire plays the conversations of testdata/*.txtar. Files come in pairs:
 // NAME.in has headers, an empty line and a body; NAME.out what came back.
@@ -49,7 +47,7 @@ func TestWire(t *testing.T) {
 				}
 			}
 			result := txtar.Format(&txtar.Archive{Comment: archive.Comment, Files: got})
-			if *update {
+			if *perduretest.Update {
 				if err := os.WriteFile(file, result, 0o600); err != nil {
 					t.Fatal(err)
 				}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/gateway/auth/authtest"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -190,9 +190,9 @@ func TestRevokedApprover(t *testing.T) {
 func TestStolen(t *testing.T) {
 	t.Parallel()
 	const audience = "https://tools.example.com/mcp"
-	ours, theirs := authtest.NewIssuer(t), authtest.NewIssuer(t)
+	ours, theirs := perduretest.NewIssuer(t), perduretest.NewIssuer(t)
 	var either []*auth.OIDC
-	for _, issuer := range []*authtest.Issuer{ours, theirs} {
+	for _, issuer := range []*perduretest.Issuer{ours, theirs} {
 		a, err := auth.NewOIDC(auth.OIDCOptions{Issuer: issuer.URL, Audience: audience, Resource: audience})
 		if err != nil {
 			t.Fatal(err)

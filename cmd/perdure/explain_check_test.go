@@ -1,20 +1,19 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "write what tests find into their files")
+	"github.com/perdure/perdure/internal/perduretest"
+)
 
 // TestChecksPage holds docs/checks.md against what it is made of.
 func TestChecksPage(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/checks.md"
-	if *update {
+	if *perduretest.Update {
 		if err := os.WriteFile(file, []byte(checksPage()), 0o644); err != nil {
 			t.Fatal(err)
 		}

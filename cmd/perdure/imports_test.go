@@ -44,7 +44,7 @@ var imports = map[string][]string{
 	"internal/runs":          {"definitions", "definitions/template", "internal/runs/history", "internal/runs/repair", "internal/visible", "internal/quarantine", "internal/secrets", "workflows", "workflows/record", "internal/codes"},
 	"gateway":                {"internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web", "internal/codes"},
 	"gateway/auth":           {"internal/secrets"},
-	"gateway/auth/authtest":  {},
+	"internal/perduretest":   {},
 	"gateway/approvals":      {"definitions/view", "internal/visible", "internal/runs", "gateway/auth", "internal/web"},
 	"internal/codes":         {},
 	"internal/config":        {"definitions", "definitions/template", "gateway/auth", "internal/backends", "internal/credentials", "internal/secrets", "internal/limits", "internal/registry", "internal/runs", "internal/telemetry"},

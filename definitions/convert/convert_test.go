@@ -2,7 +2,6 @@ package convert
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,10 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/visible"
 )
-
-var update = flag.Bool("update", false, "write the files of testdata anew")
 
 // The definitions of the library, and those of testdata with the common cases,
 // become the scripts in testdata as somebody reads them: the functions that do
@@ -39,7 +37,7 @@ func TestConvertedLibraryReads(t *testing.T) {
 		_, steps, _ := strings.Cut(got, "# The steps.\n")
 		got = header + steps
 		golden := filepath.Join("testdata", name+".star")
-		if *update {
+		if *perduretest.Update {
 			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func showResult(r template.Result) string {
@@ -101,7 +102,7 @@ output.o.m: error: "Ada" is not an integer (integer)
 func TestExplainedContext(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../library/prepare_review.yaml", "../library/summarise_changes.yaml", "testdata/plan/loops.yaml", "../testdata/ok/for_each.yaml", "../testdata/ok/gates.yaml"} {
-		p := program(t, readFile(t, file))
+		p := program(t, perduretest.Read(t, file))
 		for _, id := range append(stepNames(p), "output") {
 			x, err := Explain(p, id, &definitions.Scope{}, nil)
 			if err != nil {

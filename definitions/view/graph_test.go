@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/visible"
 )
 
@@ -31,7 +32,7 @@ func TestGraphFiles(t *testing.T) {
 			t.Parallel()
 			graph := graphOf(t, file)
 			for extension, draw := range formats {
-				golden(t, strings.TrimSuffix(file, "yaml")+extension, draw(graph))
+				perduretest.Golden(t, strings.TrimSuffix(file, "yaml")+extension, draw(graph))
 			}
 			checkWidth(t, graph.Text())
 			checkXML(t, graph.SVG())
@@ -41,7 +42,7 @@ func TestGraphFiles(t *testing.T) {
 
 func graphOf(t *testing.T, file string) *Graph {
 	t.Helper()
-	defs, diags := definitions.Parse(file, readFile(t, file))
+	defs, diags := definitions.Parse(file, perduretest.Read(t, file))
 	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...)
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
@@ -178,7 +179,7 @@ func TestAttackHiddenInGraphs(t *testing.T) {
 }
 
 func FuzzGraph(f *testing.F) {
-	addFiles(f, "../testdata/ok/*.yaml", "testdata/graph/*.yaml", "../library/*.yaml")
+	perduretest.AddFiles(f, "../testdata/ok/*.yaml", "testdata/graph/*.yaml", "../library/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defs, _ := definitions.Parse("fuzz.yaml", data)
 		for _, d := range defs {

@@ -1,20 +1,13 @@
 package view
 
 import (
-	"flag"
 	"math/big"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 )
-
-var update = flag.Bool("update", false, "write the files of testdata anew")
 
 // scope is what the programs of these tests read.
 func scope() *definitions.Scope {
@@ -47,44 +40,4 @@ func compileSteps(t testing.TB, steps ...*definitions.Step) *definitions.Program
 		t.Fatal(err)
 	}
 	return p
-}
-
-// golden holds text against a file, or writes the file anew.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(readFile(t, file)), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
-}
-
-// addFiles gives a fuzz test the files of testdata as seeds.
-func addFiles(f *testing.F, patterns ...string) {
-	f.Helper()
-	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			f.Fatalf("no files %s: %v", pattern, err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data)
-		}
-	}
-}
-
-func readFile(t *testing.T, file string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestPlanFiles plans the definition of each file of testdata/plan, and of the
@@ -26,12 +27,12 @@ func TestPlanFiles(t *testing.T) {
 			t.Parallel()
 			var text strings.Builder
 			var plans []*Plan
-			for _, args := range planArguments(string(readFile(t, file))) {
+			for _, args := range planArguments(string(perduretest.Read(t, file))) {
 				plan := planFile(t, file, args)
 				fmt.Fprintf(&text, "### %s\n\n%s\n", args, plan.Text(nil))
 				plans = append(plans, plan)
 			}
-			golden(t, filepath.Join("testdata/plan", name+".txt"), text.String())
+			perduretest.Golden(t, filepath.Join("testdata/plan", name+".txt"), text.String())
 			if name != "conditions" && name != "loops" {
 				return // two show the form
 			}
@@ -39,7 +40,7 @@ func TestPlanFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, filepath.Join("testdata/plan", name+".json"), string(encoded)+"\n")
+			perduretest.Golden(t, filepath.Join("testdata/plan", name+".json"), string(encoded)+"\n")
 		})
 	}
 }
@@ -59,7 +60,7 @@ func planArguments(source string) []string {
 
 func planFile(t *testing.T, file, args string) *Plan {
 	t.Helper()
-	plan, err := NewPlan(program(t, readFile(t, file)), json.RawMessage(args), PlanOptions{Tools: planTools(t)})
+	plan, err := NewPlan(program(t, perduretest.Read(t, file)), json.RawMessage(args), PlanOptions{Tools: planTools(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func program(t *testing.T, source []byte) *definitions.Program {
 func planTools(t *testing.T) definitions.Tools {
 	t.Helper()
 	var tools []definitions.Tool
-	if err := json.Unmarshal(readFile(t, "testdata/plan/tools.json"), &tools); err != nil {
+	if err := json.Unmarshal(perduretest.Read(t, "testdata/plan/tools.json"), &tools); err != nil {
 		t.Fatal(err)
 	}
 	return func(name string) (definitions.Tool, bool) {
@@ -119,7 +120,7 @@ func TestPlanText(t *testing.T) {
 
 func TestPlanRefusesArguments(t *testing.T) {
 	t.Parallel()
-	p := program(t, readFile(t, "testdata/plan/conditions.yaml"))
+	p := program(t, perduretest.Read(t, "testdata/plan/conditions.yaml"))
 	var bad *definitions.ArgumentsError
 	if _, err := NewPlan(p, json.RawMessage(`{"dry": 1}`), PlanOptions{Tools: planTools(t)}); !errors.As(err, &bad) || len(bad.Problems) != 2 {
 		t.Errorf("error %v, want an ArgumentsError with two problems", err)

@@ -18,16 +18,16 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 var loginKey = []byte("a key that all replicas share, and nobody else")
 
 // newLoginIssuer is an issuer at which ann is signed in already.
-func newLoginIssuer(t *testing.T) *authtest.Issuer {
+func newLoginIssuer(t *testing.T) *perduretest.Issuer {
 	t.Helper()
-	i := authtest.NewIssuer(t)
-	i.Login = authtest.Login{Subject: "ann", ClientID: "perdure", Secret: "the-secret", Claims: authtest.Claims{
+	i := perduretest.NewIssuer(t)
+	i.Login = perduretest.Login{Subject: "ann", ClientID: "perdure", Secret: "the-secret", Claims: perduretest.Claims{
 		"groups": []string{"approvers", "staff"}, "realm": map[string]any{"roles": []string{"admin"}}}}
 	return i
 }
@@ -126,7 +126,7 @@ func visit(t *testing.T, c *http.Client, url string, header ...string) (status i
 	return resp.StatusCode, strings.TrimSpace(string(text))
 }
 
-func atIssuer(i *authtest.Issuer) func(string) auth.LoginOptions {
+func atIssuer(i *perduretest.Issuer) func(string) auth.LoginOptions {
 	return func(site string) auth.LoginOptions {
 		return auth.LoginOptions{PublicURL: site, OIDC: &auth.OIDCLogin{
 			Issuer: i.URL, ClientID: "perdure", ClientSecret: func() (string, error) { return "the-secret", nil }}}
@@ -188,17 +188,17 @@ func TestLoginThatIsRefused(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		claims authtest.Claims
+		claims perduretest.Claims
 		answer func(url.Values)
 		refuse bool
 		want   string
 	}{
-		{name: "for another client", claims: authtest.Claims{"aud": "other"}, want: "not valid"},
-		{name: "of another issuer", claims: authtest.Claims{"iss": "https://other.example"}, want: "not valid"},
-		{name: "that has expired", claims: authtest.Claims{"exp": time.Now().Add(-time.Hour).Unix()}, want: "not valid"},
-		{name: "with another nonce", claims: authtest.Claims{"nonce": "x"}, want: "another sign-in"},
-		{name: "of nobody", claims: authtest.Claims{"sub": nil}, want: "no subject"},
-		{name: "with too many groups", claims: authtest.Claims{"groups": strings.Split(strings.Repeat("a group,", 1000), ",")}, want: "too many groups"},
+		{name: "for another client", claims: perduretest.Claims{"aud": "other"}, want: "not valid"},
+		{name: "of another issuer", claims: perduretest.Claims{"iss": "https://other.example"}, want: "not valid"},
+		{name: "that has expired", claims: perduretest.Claims{"exp": time.Now().Add(-time.Hour).Unix()}, want: "not valid"},
+		{name: "with another nonce", claims: perduretest.Claims{"nonce": "x"}, want: "another sign-in"},
+		{name: "of nobody", claims: perduretest.Claims{"sub": nil}, want: "no subject"},
+		{name: "with too many groups", claims: perduretest.Claims{"groups": strings.Split(strings.Repeat("a group,", 1000), ",")}, want: "too many groups"},
 		{name: "with another state", answer: func(v url.Values) { v.Set("state", strings.Repeat("A", 26)) }, want: "not begun in this browser"},
 		{name: "with a changed state", answer: func(v url.Values) { v.Set("state", v.Get("state")+"x") }, want: "another state"},
 		{name: "without a state", answer: func(v url.Values) { v.Del("state") }, want: "no state"},

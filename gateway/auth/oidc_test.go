@@ -21,12 +21,12 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const resource = "https://tools.example.com/mcp"
 
-func newOIDC(t *testing.T, issuer *authtest.Issuer, change ...func(*auth.OIDCOptions)) *auth.OIDC {
+func newOIDC(t *testing.T, issuer *perduretest.Issuer, change ...func(*auth.OIDCOptions)) *auth.OIDC {
 	t.Helper()
 	o := auth.OIDCOptions{Issuer: issuer.URL, Audience: resource, Resource: resource, Scopes: []string{"mcp:call"}}
 	for _, f := range change {
@@ -60,10 +60,10 @@ func refused(t *testing.T, err error) (status int, challenge, body string) {
 	return w.Code, w.Header().Get("WWW-Authenticate"), w.Body.String()
 }
 
-var call = authtest.Claims{"scope": "openid mcp:call"}
+var call = perduretest.Claims{"scope": "openid mcp:call"}
 
-func with(more authtest.Claims) authtest.Claims {
-	claims := authtest.Claims{"scope": "openid mcp:call"}
+func with(more perduretest.Claims) perduretest.Claims {
+	claims := perduretest.Claims{"scope": "openid mcp:call"}
 	for k, v := range more {
 		claims[k] = v
 	}
@@ -73,25 +73,25 @@ func with(more authtest.Claims) authtest.Claims {
 // TestOIDC: what a good token says of who sent it.
 func TestOIDC(t *testing.T) {
 	t.Parallel()
-	issuer := authtest.NewIssuer(t)
+	issuer := perduretest.NewIssuer(t)
 	for name, tc := range map[string]struct {
 		claim  string
-		claims authtest.Claims
+		claims perduretest.Claims
 		groups []string
 		client string
 		change func(*auth.OIDCOptions)
 	}{
-		"groups":             {"", authtest.Claims{"groups": []string{"dev", "ops"}, "client_id": "inspector"}, []string{"dev", "ops"}, "inspector", nil},
-		"one group":          {"", authtest.Claims{"groups": "dev"}, []string{"dev"}, "", nil},
-		"one group of words": {"", authtest.Claims{"groups": "Domain Admins"}, []string{"Domain Admins"}, "", nil},
-		"no groups":          {"", authtest.Claims{"azp": "web"}, nil, "web", nil},
-		"groups by path":     {"realm_access.roles", authtest.Claims{"realm_access": map[string]any{"roles": []any{"admin", 7}}}, []string{"admin"}, "", nil},
-		"groups by URL":      {"https://x.example/groups", authtest.Claims{"https://x.example/groups": []string{"dev"}}, []string{"dev"}, "", nil},
-		"path that is none":  {"a.b.c", authtest.Claims{"a": "x"}, nil, "", nil},
-		"groups of no shape": {"", authtest.Claims{"groups": map[string]any{"a": 1}}, nil, "", nil},
-		"scp":                {"", authtest.Claims{"scope": nil, "scp": []string{"mcp:call"}}, nil, "", nil},
-		"several audiences":  {"", authtest.Claims{"aud": []string{"other", resource + "/"}}, nil, "", nil},
-		"clocks differ":      {"", authtest.Claims{"exp": time.Now().Add(-10 * time.Second).Unix(), "nbf": float64(time.Now().Add(10*time.Second).Unix()) + 0.5}, nil, "", nil},
+		"groups":             {"", perduretest.Claims{"groups": []string{"dev", "ops"}, "client_id": "inspector"}, []string{"dev", "ops"}, "inspector", nil},
+		"one group":          {"", perduretest.Claims{"groups": "dev"}, []string{"dev"}, "", nil},
+		"one group of words": {"", perduretest.Claims{"groups": "Domain Admins"}, []string{"Domain Admins"}, "", nil},
+		"no groups":          {"", perduretest.Claims{"azp": "web"}, nil, "web", nil},
+		"groups by path":     {"realm_access.roles", perduretest.Claims{"realm_access": map[string]any{"roles": []any{"admin", 7}}}, []string{"admin"}, "", nil},
+		"groups by URL":      {"https://x.example/groups", perduretest.Claims{"https://x.example/groups": []string{"dev"}}, []string{"dev"}, "", nil},
+		"path that is none":  {"a.b.c", perduretest.Claims{"a": "x"}, nil, "", nil},
+		"groups of no shape": {"", perduretest.Claims{"groups": map[string]any{"a": 1}}, nil, "", nil},
+		"scp":                {"", perduretest.Claims{"scope": nil, "scp": []string{"mcp:call"}}, nil, "", nil},
+		"several audiences":  {"", perduretest.Claims{"aud": []string{"other", resource + "/"}}, nil, "", nil},
+		"clocks differ":      {"", perduretest.Claims{"exp": time.Now().Add(-10 * time.Second).Unix(), "nbf": float64(time.Now().Add(10*time.Second).Unix()) + 0.5}, nil, "", nil},
 		"keys by URL":        {"", nil, nil, "", func(o *auth.OIDCOptions) { o.JWKSURL = issuer.URL + "/keys" }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestOIDC(t *testing.T) {
 // answered: RFC 6750, RFC 9728 and the authorization chapter of MCP.
 func TestOIDCRefuses(t *testing.T) {
 	t.Parallel()
-	issuer, other := authtest.NewIssuer(t), authtest.NewIssuer(t)
+	issuer, other := perduretest.NewIssuer(t), perduretest.NewIssuer(t)
 	a := newOIDC(t, issuer)
 	forged, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -143,20 +143,20 @@ func TestOIDCRefuses(t *testing.T) {
 		"two tokens":        {request("Authorization", "Bearer "+good, "Authorization", "Bearer "+good), 401, nil},
 		"not a token":       {withToken("abc"), 401, []string{`error="invalid_token"`}},
 		"another issuer's":  {withToken(other.Token("alice", resource, call)), 401, []string{`error="invalid_token"`}},
-		"another's name":    {withToken(other.Token("alice", resource, with(authtest.Claims{"iss": issuer.URL}))), 401, []string{`error="invalid_token"`}},
+		"another's name":    {withToken(other.Token("alice", resource, with(perduretest.Claims{"iss": issuer.URL}))), 401, []string{`error="invalid_token"`}},
 		"audience":          {withToken(issuer.Token("alice", "https://other.example.com/mcp", call)), 401, []string{`error="invalid_token"`, "another audience"}},
-		"no audience":       {withToken(issuer.Token("alice", resource, with(authtest.Claims{"aud": nil}))), 401, []string{"another audience"}},
-		"expired":           {withToken(issuer.Token("alice", resource, with(authtest.Claims{"exp": hour(-1)}))), 401, []string{"has expired"}},
-		"never expires":     {withToken(issuer.Token("alice", resource, with(authtest.Claims{"exp": nil}))), 401, []string{"has expired"}},
-		"not yet":           {withToken(issuer.Token("alice", resource, with(authtest.Claims{"nbf": time.Now().Add(2 * time.Minute).Unix()}))), 401, []string{"not valid yet"}},
-		"no subject":        {withToken(issuer.Token("", resource, with(authtest.Claims{"sub": nil}))), 401, []string{"no subject"}},
+		"no audience":       {withToken(issuer.Token("alice", resource, with(perduretest.Claims{"aud": nil}))), 401, []string{"another audience"}},
+		"expired":           {withToken(issuer.Token("alice", resource, with(perduretest.Claims{"exp": hour(-1)}))), 401, []string{"has expired"}},
+		"never expires":     {withToken(issuer.Token("alice", resource, with(perduretest.Claims{"exp": nil}))), 401, []string{"has expired"}},
+		"not yet":           {withToken(issuer.Token("alice", resource, with(perduretest.Claims{"nbf": time.Now().Add(2 * time.Minute).Unix()}))), 401, []string{"not valid yet"}},
+		"no subject":        {withToken(issuer.Token("", resource, with(perduretest.Claims{"sub": nil}))), 401, []string{"no subject"}},
 		"alg none":          {withToken(unsigned), 401, []string{`error="invalid_token"`}},
 		"changed":           {withToken(parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"root"}`)) + "." + parts[2]), 401, []string{`error="invalid_token"`}},
 		"symmetric":         {withToken(issuer.TokenBy(jose.SigningKey{Algorithm: jose.HS256, Key: bytes.Repeat([]byte("k"), 32)}, "alice", resource, call)), 401, []string{`error="invalid_token"`}},
 		"forged":            {withToken(issuer.TokenBy(jose.SigningKey{Algorithm: jose.ES256, Key: forged}, "alice", resource, call)), 401, []string{`error="invalid_token"`}},
-		"insufficient":      {withToken(issuer.Token("alice", resource, authtest.Claims{"scope": "mcp:calls"})), 403, []string{`error="insufficient_scope"`}},
+		"insufficient":      {withToken(issuer.Token("alice", resource, perduretest.Claims{"scope": "mcp:calls"})), 403, []string{`error="insufficient_scope"`}},
 		"no scope":          {withToken(issuer.Token("alice", resource, nil)), 403, []string{`error="insufficient_scope"`}},
-		"a claim of a list": {withToken(issuer.Token("alice", resource, with(authtest.Claims{"exp": []int{1}}))), 401, []string{`error="invalid_token"`}},
+		"a claim of a list": {withToken(issuer.Token("alice", resource, with(perduretest.Claims{"exp": []int{1}}))), 401, []string{`error="invalid_token"`}},
 	} {
 		who, err := a.Authenticate(tc.request)
 		status, challenge, body := refused(t, err)
@@ -185,7 +185,7 @@ func TestOIDCRefuses(t *testing.T) {
 // issuer again and again.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
-	issuer, other := authtest.NewIssuer(t), authtest.NewIssuer(t)
+	issuer, other := perduretest.NewIssuer(t), perduretest.NewIssuer(t)
 	a := newOIDC(t, issuer)
 	if _, err := a.Authenticate(withToken(issuer.Token("alice", resource, call))); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestUnknownKeys(t *testing.T) {
 	for range 20 {
 		all.Go(func() {
 			other.Rotate()
-			token := other.Token("alice", resource, with(authtest.Claims{"iss": issuer.URL}))
+			token := other.Token("alice", resource, with(perduretest.Claims{"iss": issuer.URL}))
 			if status, _, _ := refused(t, second(a.Authenticate(withToken(token)))); status != 401 {
 				t.Errorf("answered %d", status)
 			}
@@ -225,10 +225,10 @@ func TestAttackWithdrawnKey(t *testing.T) {
 		"after hours":       {5 * time.Hour},
 		"used all the time": {20 * time.Second, 20 * time.Second, 20 * time.Second},
 	} {
-		for _, withdraw := range []func(*authtest.Issuer){(*authtest.Issuer).Rotate, (*authtest.Issuer).Withdraw} {
-			issuer, c := authtest.NewIssuer(t), &clock{}
+		for _, withdraw := range []func(*perduretest.Issuer){(*perduretest.Issuer).Rotate, (*perduretest.Issuer).Withdraw} {
+			issuer, c := perduretest.NewIssuer(t), &clock{}
 			a := c.of(newOIDC(t, issuer))
-			old := issuer.Token("alice", resource, with(authtest.Claims{"exp": time.Now().Add(24 * time.Hour).Unix()}))
+			old := issuer.Token("alice", resource, with(perduretest.Claims{"exp": time.Now().Add(24 * time.Hour).Unix()}))
 			if _, err := a.Authenticate(withToken(old)); err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +249,7 @@ func TestAttackWithdrawnKey(t *testing.T) {
 // one then no longer.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
-	issuer, c := authtest.NewIssuer(t), &clock{}
+	issuer, c := perduretest.NewIssuer(t), &clock{}
 	a := c.of(newOIDC(t, issuer))
 	old := issuer.Token("alice", resource, call)
 	if _, err := a.Authenticate(withToken(old)); err != nil {
@@ -269,7 +269,7 @@ func TestKeyRotation(t *testing.T) {
 // what has none says that it is the issuer's fault, and recovers by itself.
 func TestIssuerDown(t *testing.T) {
 	t.Parallel()
-	issuer, c := authtest.NewIssuer(t), &clock{}
+	issuer, c := perduretest.NewIssuer(t), &clock{}
 	issuer.Down.Store(true)
 	a := c.of(newOIDC(t, issuer))
 	token := issuer.Token("alice", resource, call)
@@ -306,25 +306,25 @@ func TestIssuerDown(t *testing.T) {
 // also where its audience is the one that tokens must have.
 func TestAttackIDToken(t *testing.T) {
 	t.Parallel()
-	issuer := authtest.NewIssuer(t)
+	issuer := perduretest.NewIssuer(t)
 	a := newOIDC(t, issuer, func(o *auth.OIDCOptions) { o.Audience, o.LoginClient, o.Scopes = "perdure", "perdure", nil })
 	for name, tc := range map[string]struct {
 		typ    string
-		claims authtest.Claims
+		claims perduretest.Claims
 		taken  bool
 	}{
 		"access token of RFC 9068":         {"at+jwt", nil, true},
 		"the same by its whole media type": {"application/at+JWT", nil, true},
-		"access token of Keycloak":         {"JWT", authtest.Claims{"typ": "Bearer"}, true},
-		"access token with scopes":         {"JWT", authtest.Claims{"scope": "mcp:call"}, true},
-		"access token without a type":      {"", authtest.Claims{"client_id": "inspector"}, true},
-		"ID token with a nonce":            {"JWT", authtest.Claims{"nonce": "x", "scope": "mcp:call"}, false},
-		"ID token with at_hash":            {"JWT", authtest.Claims{"at_hash": "x", "scope": "mcp:call"}, false},
-		"ID token with c_hash":             {"", authtest.Claims{"c_hash": "x", "scope": "mcp:call"}, false},
-		"ID token of Keycloak":             {"JWT", authtest.Claims{"typ": "ID", "scope": "mcp:call"}, false},
-		"refresh token of Keycloak":        {"JWT", authtest.Claims{"typ": "Refresh", "scope": "mcp:call"}, false},
-		"ID token without anything":        {"JWT", authtest.Claims{"azp": "perdure"}, false},
-		"logout token":                     {"logout+jwt", authtest.Claims{"scope": "mcp:call"}, false},
+		"access token of Keycloak":         {"JWT", perduretest.Claims{"typ": "Bearer"}, true},
+		"access token with scopes":         {"JWT", perduretest.Claims{"scope": "mcp:call"}, true},
+		"access token without a type":      {"", perduretest.Claims{"client_id": "inspector"}, true},
+		"ID token with a nonce":            {"JWT", perduretest.Claims{"nonce": "x", "scope": "mcp:call"}, false},
+		"ID token with at_hash":            {"JWT", perduretest.Claims{"at_hash": "x", "scope": "mcp:call"}, false},
+		"ID token with c_hash":             {"", perduretest.Claims{"c_hash": "x", "scope": "mcp:call"}, false},
+		"ID token of Keycloak":             {"JWT", perduretest.Claims{"typ": "ID", "scope": "mcp:call"}, false},
+		"refresh token of Keycloak":        {"JWT", perduretest.Claims{"typ": "Refresh", "scope": "mcp:call"}, false},
+		"ID token without anything":        {"JWT", perduretest.Claims{"azp": "perdure"}, false},
+		"logout token":                     {"logout+jwt", perduretest.Claims{"scope": "mcp:call"}, false},
 	} {
 		status, challenge, _ := refused(t, second(a.Authenticate(withToken(issuer.TokenOf(tc.typ, "alice", "perdure", tc.claims)))))
 		if taken := status == 200; taken != tc.taken || !taken && (status != 401 || !strings.Contains(challenge, "not an access token")) {
@@ -336,7 +336,7 @@ func TestAttackIDToken(t *testing.T) {
 // TestMetadata: RFC 9728, for pages of any origin.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
-	issuer := authtest.NewIssuer(t)
+	issuer := perduretest.NewIssuer(t)
 	a := newOIDC(t, issuer)
 	for path, status := range map[string]int{
 		"/.well-known/oauth-protected-resource": 200, "/.well-known/oauth-protected-resource/mcp": 200,

@@ -1,7 +1,6 @@
 package codes_test
 
 import (
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,15 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 )
-
-var update = flag.Bool("update", false, "write the page")
 
 // The page is what the table gives.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/errors.md"
-	if *update {
+	if *perduretest.Update {
 		if err := os.WriteFile(file, []byte(codes.Page()), 0o644); err != nil {
 			t.Fatal(err)
 		}

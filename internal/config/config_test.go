@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,9 +17,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/credentials"
+	"github.com/perdure/perdure/internal/perduretest"
 )
-
-var update = flag.Bool("update", false, "write what tests find into their files")
 
 // Each testdata/X.yaml is Loaded; X.out holds the diagnostics.
 func TestConfigurationDiagnostics(t *testing.T) {
@@ -36,24 +34,8 @@ func TestConfigurationDiagnostics(t *testing.T) {
 			for _, d := range diags {
 				got.WriteString(d.String() + "\n")
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".out", got.String())
+			perduretest.Golden(t, strings.TrimSuffix(file, ".yaml")+".out", got.String())
 		})
-	}
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("(-want +got, -update takes it over)\n%s", diff)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows/script"
 )
@@ -160,5 +161,5 @@ func jsonOf(t *testing.T, name string) any {
 // The page is what the model gives; -update writes it.
 func TestReferencePage(t *testing.T) {
 	t.Parallel()
-	golden(t, "../../docs/configuration.md", Reference())
+	perduretest.Golden(t, "../../docs/configuration.md", Reference())
 }

@@ -3,9 +3,7 @@ package scaffold
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,25 +12,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 )
-
-var update = flag.Bool("update", false, "write what tests find into their files")
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("(-want +got, -update takes it over)\n%s", diff)
-	}
-}
 
 func unset(string) (string, bool) { return "", false }
 
@@ -59,7 +40,7 @@ func TestConfigurationOfServers(t *testing.T) {
 	for _, v := range set.Missing(unset) {
 		fmt.Fprintf(&missing, "# %s: %s\n", v.Name, v.Where)
 	}
-	golden(t, "testdata/perdure.yaml", text+"\n# Notes: "+strings.Join(set.Notes, "; ")+"\n"+missing.String())
+	perduretest.Golden(t, "testdata/perdure.yaml", text+"\n# Notes: "+strings.Join(set.Notes, "; ")+"\n"+missing.String())
 	if i := strings.Index(text+missing.String(), "secret1"); i >= 0 || strings.Contains(text, "hunter2") {
 		t.Error("a secret is written")
 	}
@@ -185,7 +166,7 @@ func TestCompose(t *testing.T) {
 		effects = append(effects, Propose(tool))
 	}
 	c := Compose(tools, effects)
-	golden(t, "testdata/first_look.yaml", c.Definition+"---\n"+c.Test)
+	perduretest.Golden(t, "testdata/first_look.yaml", c.Definition+"---\n"+c.Test)
 	if diff := cmp.Diff([]string{"id", "b_id", "tags"}, c.Required); diff != "" {
 		t.Errorf("required (-want +got)\n%s", diff)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const gatedRelease = `
@@ -277,7 +277,7 @@ func (d *devProcess) bearing(t *testing.T, token string) *client.Client {
 func TestAttackApprovalByCallerToken(t *testing.T) {
 	t.Parallel()
 	const agents, persons = "alice-calls-by-this", "alice-approves-by-this"
-	issuer := authtest.NewIssuer(t)
+	issuer := perduretest.NewIssuer(t)
 	byToken := "incomingAuth: {type: token, tokenFile: tokens.yaml}\n"
 	byIssuer := "incomingAuth: {type: oidc, oidc: {issuer: " + issuer.URL + ", audience: tools"
 	for name, tc := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // callersConfiguration lets developers call some tools, and no write but by a
@@ -53,7 +53,7 @@ compositeTools:
 // a third that is in the group of the first.
 func TestCallers(t *testing.T) {
 	t.Parallel()
-	issuer := authtest.NewIssuer(t)
+	issuer := perduretest.NewIssuer(t)
 	fakes := serveFakes(t, map[string]fakeTool{
 		"be_read": structuredAnswer(`{"text":"read"}`), "be_write": structuredAnswer(`{"text":"written"}`),
 	})
@@ -63,7 +63,7 @@ func TestCallers(t *testing.T) {
 	groups := map[string][]string{"alice": {"dev"}, "carol": {"dev"}, "olga": {"ops"}}
 	tokens := map[string]string{}
 	for name, in := range groups {
-		tokens[name] = issuer.Token(name, d.url(), authtest.Claims{"groups": in, "scope": "mcp:call"})
+		tokens[name] = issuer.Token(name, d.url(), perduretest.Claims{"groups": in, "scope": "mcp:call"})
 		write(t, filepath.Join(dir, name), tokens[name]+"\n")
 	}
 	d.start()

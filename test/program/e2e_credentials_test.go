@@ -25,8 +25,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/perdure/perdure/gateway/auth/authtest"
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
@@ -182,7 +182,7 @@ func (p *process) dialWith(t *testing.T, token string) *client.Client {
 // clear on the disk.
 func TestCredentialsOfALongRun(t *testing.T) {
 	t.Parallel()
-	v, issuer := newVault(t), authtest.NewIssuer(t)
+	v, issuer := newVault(t), perduretest.NewIssuer(t)
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), v.configuration(issuer.URL))
 	putFile(t, filepath.Join(dir, "own.secret"), ownSecret+"\n")
@@ -270,7 +270,7 @@ func (d *devProcess) readiness(t *testing.T, token string) string {
 func TestCredentialsBetweenProcesses(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("postgres")
-	v, issuer := newVault(t), authtest.NewIssuer(t)
+	v, issuer := newVault(t), perduretest.NewIssuer(t)
 	runsDir := t.TempDir()
 	temporal, err := devserver.Start(t.Context(), devserver.Options{
 		Dir: runsDir, SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})

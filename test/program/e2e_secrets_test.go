@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/topology"
 )
@@ -310,9 +310,9 @@ func TestNoSecrets(t *testing.T) {
 // whose caller is refused.
 func oidcSecrets(t *testing.T, planted plantedSecrets, d *devProcess) (configuration string, tokens []string) {
 	t.Helper()
-	issuer := authtest.NewIssuer(t)
+	issuer := perduretest.NewIssuer(t)
 	d.env = append(d.env, "PERDURE_TEST_LOGIN="+planted.plant("the client secret", "client-secret-0b0a1f4e"))
-	claims := authtest.Claims{"groups": []string{"dev"}}
+	claims := perduretest.Claims{"groups": []string{"dev"}}
 	tokens = []string{
 		planted.plant("a token", issuer.Token("alice", d.url(), claims)),
 		planted.plant("a token for others", issuer.Token("alice", "https://other.example.com", claims)),

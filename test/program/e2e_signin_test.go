@@ -16,7 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 
-	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestApprovalBySomebodyElse: a caller with a token of an issuer is given the
@@ -24,7 +24,7 @@ import (
 // same issuer with a browser, and answers.
 func TestApprovalBySomebodyElse(t *testing.T) {
 	t.Parallel()
-	issuer := authtest.NewIssuer(t)
+	issuer := perduretest.NewIssuer(t)
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "secret"), "the-secret\n")
 	putFile(t, filepath.Join(dir, "tools/release.yaml"), `
@@ -64,7 +64,7 @@ authorization:
 	}
 
 	signIn := func(subject string, groups ...string) *person {
-		issuer.Login = authtest.Login{Subject: subject, ClientID: "perdure", Secret: "the-secret", Claims: authtest.Claims{"groups": groups}}
+		issuer.Login = perduretest.Login{Subject: subject, ClientID: "perdure", Secret: "the-secret", Claims: perduretest.Claims{"groups": groups}}
 		return newPerson(t)
 	}
 	if page := signIn("bob").open(t, link[0]); !strings.Contains(page, "There is no such run of yours.") {

@@ -1,7 +1,6 @@
 package deftest_test
 
 import (
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,13 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows/deftest"
 )
-
-var rewrite = flag.Bool("update", false, "write what comes out into testdata")
 
 var sources = deftest.Sources{Library: definitions.Library()}
 
@@ -79,28 +75,11 @@ func TestMistakes(t *testing.T) {
 				d.Pos.File = filepath.ToSlash(strings.TrimPrefix(d.Pos.File, filepath.Dir(name)+string(filepath.Separator)))
 				got.WriteString(d.String() + "\n")
 			}
-			golden(t, strings.Replace(name, "_test.yaml", ".out", 1), got.String())
+			perduretest.Golden(t, strings.Replace(name, "_test.yaml", ".out", 1), got.String())
 			if !diags.HasErrors() {
 				t.Error("nothing is wrong with it")
 			}
 		})
-	}
-}
-
-// golden holds text against a file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-), got (+): %s", name, diff)
 	}
 }
 
@@ -127,7 +106,7 @@ func TestCasesFail(t *testing.T) {
 				}
 				reporter.Report(res)
 			}
-			golden(t, strings.Replace(name, "_test.yaml", ".out", 1), took.ReplaceAllString(got.String(), "(took$1)\n"))
+			perduretest.Golden(t, strings.Replace(name, "_test.yaml", ".out", 1), took.ReplaceAllString(got.String(), "(took$1)\n"))
 		})
 	}
 }

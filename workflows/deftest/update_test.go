@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
@@ -39,7 +40,7 @@ func TestUpdate(t *testing.T) {
 			if n == 0 {
 				t.Error("nothing was updated")
 			}
-			golden(t, strings.Replace(name, ".in.", ".out.", 1), string(updated))
+			perduretest.Golden(t, strings.Replace(name, ".in.", ".out.", 1), string(updated))
 			results := runAll(parse(t, name, string(updated)))
 			for _, res := range results {
 				for _, p := range res.Problems {

@@ -1,4 +1,4 @@
-package authtest
+package perduretest
 
 import (
 	"crypto/rand"

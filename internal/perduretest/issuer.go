@@ -1,6 +1,4 @@
-// Package authtest is an identity provider for tests: its discovery document,
-// its keys, tokens as it would give them, and browsers that sign in.
-package authtest
+package perduretest
 
 import (
 	"crypto/ecdsa"

@@ -1,0 +1,53 @@
+// Package perduretest is what tests of several packages share: files with what is
+// wanted, and an identity provider.
+package perduretest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Update is the flag -update: tests write what they get into their files.
+var Update = flag.Bool("update", false, "write what tests get into their files")
+
+// Golden compares got with a file, or writes the file with -update.
+func Golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *Update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(string(Read(t, file)), got); diff != "" {
+		t.Errorf("%s (-want +got, -update takes it over):\n%s", file, diff)
+	}
+}
+
+// Read is the content of a file.
+func Read(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// AddFiles gives a fuzz test the files that match the patterns as seeds. Each pattern
+// must match some.
+func AddFiles(f *testing.F, patterns ...string) {
+	f.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatalf("no files %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			f.Add(Read(f, file))
+		}
+	}
+}
