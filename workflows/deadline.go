@@ -9,26 +9,28 @@ import (
 
 // Deadlines are the times at which something that is under way is over.
 type deadlines struct {
-	open []*deadline
+	open []*deadline // in the order in which they were begun
 }
 
 type deadline struct {
-	ctx   workflow.Context // of what ends then
-	until time.Time
-	timer workflow.Future
-	stop  workflow.CancelFunc // the timer
-	then  func()
+	ctx    workflow.Context // of what ends then
+	until  time.Time
+	timer  workflow.Future
+	stop   workflow.CancelFunc // the timer
+	then   func()
+	passed bool
 }
 
 // after does something when a time is over, unless ctx is cancelled before. then must not
 // block. A timer of Temporal's wakes the run for it, but is seen with the next workflow
 // task only; so whatever happens in this one is an occasion to look at the clock.
+//
+// The timer is not cancelled with ctx but by pass: a context that is cancelled cancels
+// those below it in an order that the SDK decides.
 func (ds *deadlines) after(ctx workflow.Context, until time.Time, summary string, then func()) {
-	d := &deadline{ctx: ctx, until: until, then: then}
-	timing, stop := workflow.WithCancel(ctx)
-	d.stop = stop
-	d.timer = workflow.NewTimerWithOptions(timing, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: summary})
-	ds.open = append(slices.DeleteFunc(ds.open, (*deadline).dropped), d)
+	timing, stop := workflow.NewDisconnectedContext(ctx)
+	timer := workflow.NewTimerWithOptions(timing, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: summary})
+	ds.open = append(ds.open, &deadline{ctx: ctx, until: until, timer: timer, stop: stop, then: then})
 }
 
 // dropped says whether what was to end has ended.
@@ -38,24 +40,29 @@ func (d *deadline) over(now time.Time) bool {
 	return !d.dropped() && (!now.Before(d.until) || d.timer.IsReady())
 }
 
-// due says whether a time is over.
+// due says whether there is something to do for pass.
 func (ds *deadlines) due(ctx workflow.Context) bool {
 	now := workflow.Now(ctx)
-	return slices.ContainsFunc(ds.open, func(d *deadline) bool { return d.over(now) })
+	return slices.ContainsFunc(ds.open, func(d *deadline) bool { return d.dropped() || d.over(now) })
 }
 
-// pass does what is to be done when a time is over.
+// pass does what is to be done when a time is over, and stops the timers of all that
+// has ended, in the order in which they were begun.
 func (ds *deadlines) pass(ctx workflow.Context) {
 	now := workflow.Now(ctx)
-	over := slices.Clone(ds.open)
-	over = slices.DeleteFunc(over, func(d *deadline) bool { return !d.over(now) })
-	ds.open = slices.DeleteFunc(ds.open, func(d *deadline) bool { return d.dropped() || d.over(now) })
-	for _, d := range over {
-		if !d.dropped() { // by one before
-			d.stop()
+	for _, d := range ds.open {
+		if d.over(now) {
+			d.passed = true
 			d.then()
 		}
 	}
+	ds.open = slices.DeleteFunc(ds.open, func(d *deadline) bool {
+		if !d.passed && !d.dropped() {
+			return false
+		}
+		d.stop()
+		return true
+	})
 }
 
 // endsBy is ctx with the time at which what surrounds it ends; an earlier one stays.

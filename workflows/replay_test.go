@@ -1,11 +1,16 @@
 package workflows_test
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/worker"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/perdure/perdure/workflows"
 )
@@ -31,5 +36,38 @@ func TestHistoriesReplay(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Timers of deadlines stop in an order of their own when a run is cancelled, whether or
+// not the SDK cancels contexts in the order in which they were made (its flag 9).
+func TestDeadlinesStopInOrder(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/histories/deadlines.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := &historypb.History{}
+	if err := protojson.Unmarshal(data, history); err != nil {
+		t.Fatal(err)
+	}
+	stopped := 0
+	for _, e := range history.Events {
+		if e.EventType == enums.EVENT_TYPE_TIMER_CANCELED {
+			stopped++
+		}
+		if flags := e.GetWorkflowTaskCompletedEventAttributes().GetSdkMetadata(); flags != nil {
+			flags.LangUsedFlags = slices.DeleteFunc(flags.LangUsedFlags, func(flag uint32) bool { return flag == 9 })
+		}
+	}
+	if stopped < 9 {
+		t.Errorf("%d timers were stopped, want those of the forEach, the script, the withins and the elicitations", stopped)
+	}
+	for range 40 {
+		replayer := worker.NewWorkflowReplayer()
+		workflows.Register(replayer, trust)
+		if err := replayer.ReplayWorkflowHistory(nil, history); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -139,6 +139,9 @@ return be_echo(n=n)
 be_fails()
 return be_echo(n=2)
 `), repair: &repair.Request{Results: map[workflows.StepPath]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},
+	{name: "deadlines", cancel: true, source: `{name: deadlines, description: d, steps: [
+		{id: e, type: forEach, timeout: 50m, maxParallel: 3, collection: "[1,2,3]", step: {id: i, type: elicitation, message: m, timeout: 40m}},
+		{id: s, type: script, timeout: 30m, script: "return parallel([lambda: within('20m', lambda: elicit('a?', timeout='10m').action), lambda: within('25m', lambda: elicit('b?', timeout='15m').action)])\n"}]}`},
 	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
 }
 
@@ -261,6 +264,7 @@ func (r recording) attend(t *testing.T, door *runs.Client, id runs.RunID, after 
 			if err := door.Cancel(t.Context(), id, "recording"); err != nil {
 				t.Fatal(err)
 			}
+			r.cancel = false
 		}
 		if r.request != "" {
 			attach(t, door, id, r.request)
