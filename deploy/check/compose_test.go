@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -113,29 +114,72 @@ func ends(name string, project *types.Project) bool {
 	return false
 }
 
-// TestComposeTemporal: the Temporal of the compose file is the one that perdure is built
-// and tested with.
+// TestComposeTemporal: Temporal and its Web UI have the versions in the compose file that
+// perdure is built and tested with, and so has Go in the Dockerfile. Whether a registry
+// has the images is not looked at.
 func TestComposeTemporal(t *testing.T) {
 	t.Parallel()
 	project, err := compose(t, "PERDURE_KEY=k", "POSTGRES_PASSWORD=p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	modules, err := os.ReadFile("../../go.mod")
+	required := regexp.MustCompile(`(?m)^(?:\t|)(\S+) v?(\S+)$`)
+	versions := map[string]string{}
+	for _, module := range required.FindAllStringSubmatch(read(t, "../../go.mod"), -1) {
+		versions[module[1]] = module[2]
+	}
+	const server = "go.temporal.io/server"
+	for _, c := range []struct{ what, image, module string }{
+		{"temporal", project.Services["temporal"].Image, server},
+		{"temporal-schema", project.Services["temporal-schema"].Image, server},
+		{"ui", project.Services["ui"].Image, "github.com/temporalio/ui-server/v2"},
+		{"the Dockerfile", regexp.MustCompile(`golang:\S+`).FindString(read(t, "../Dockerfile")), "go"},
+	} {
+		if version := versions[c.module]; version == "" || !strings.HasSuffix(c.image, ":"+version) {
+			t.Errorf("%s has the image %q, go.mod has %s %q", c.what, c.image, c.module, version)
+		}
+	}
+}
+
+// TestComposeTemporalSettings holds the settings of Temporal to the files that its
+// images are made of, which are in its module.
+func TestComposeTemporalSettings(t *testing.T) {
+	t.Parallel()
+	project, err := compose(t, "PERDURE_KEY=k", "POSTGRES_PASSWORD=p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for service, module := range map[string]string{
-		"temporal": "go.temporal.io/server", "temporal-schema": "go.temporal.io/server", "ui": "github.com/temporalio/ui-server/v2",
-	} {
-		version := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` v(\S+)`).FindStringSubmatch(string(modules))
-		if version == nil {
-			t.Fatalf("go.mod does not have %s", module)
-		}
-		if image := project.Services[service].Image; !strings.HasSuffix(image, ":"+version[1]) {
-			t.Errorf("%s has the image %s, go.mod has %s %s", service, image, module, version[1])
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "go.temporal.io/server")
+	list.Dir = "../.."
+	out, err := list.Output()
+	dir := strings.TrimSpace(string(out))
+	if err != nil || dir == "" {
+		t.Fatalf("where the module is: %q, %v", dir, err)
+	}
+	reads := read(t, dir+"/docker/config_template.yaml") + read(t, dir+"/docker/scripts/sh/entrypoint.sh")
+	for name := range project.Services["temporal"].Environment {
+		if !strings.Contains(reads, name) {
+			t.Errorf("the image of Temporal does not read %s", name)
 		}
 	}
+	command := strings.Join(project.Services["temporal-schema"].Command, "\n")
+	_, path, _ := strings.Cut(command, "--schema-dir /etc/temporal/")
+	path, _, _ = strings.Cut(path, "\n")
+	for _, schema := range []string{"temporal", "visibility"} {
+		schemas := filepath.Join(dir, strings.ReplaceAll(path, "$schema", schema))
+		if _, err := os.Stat(schemas); path == "" || err != nil {
+			t.Errorf("the schema of %s: %q, %v", schema, path, err)
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestComposeSecrets: the file holds no secret, and does not start without.

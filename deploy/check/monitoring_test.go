@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 )
@@ -53,9 +52,9 @@ func TestAlertsFire(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	expressions := map[string]string{}
+	alerts := map[string]rulefmt.Rule{}
 	for _, r := range groups.Groups[0].Rules {
-		expressions[r.Alert] = r.Expr
+		alerts[r.Alert] = r
 	}
 	told := map[string]map[bool]bool{} // by alert: cases in which it fires, and does not
 	const unknown = `perdure_step_unknown_outcomes_total{perdure_backend="be", gen_ai_tool_name="pay", instance="a"} `
@@ -69,6 +68,7 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureUnknownOutcome", unknown + "1x30 _x25 1x5", true},    // a worker that was started anew
 		{"PerdureUnknownOutcome", "perdure_runs 1x60", false},         // none at all
 		{"PerdureTellsNothing", "perdure_runs 1x60", false},           //
+		{"PerdureTellsNothing", "perdure_runs 1x50 _x2 1x8", false},   // a restart
 		{"PerdureTellsNothing", "perdure_runs 1x30 _x30", true},       // Temporal is away
 		{"PerdureTellsNothing", "process_start_time_seconds 1", true}, // and so are the gateways
 		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x60`, false},
@@ -82,12 +82,17 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureRunQuarantined", `perdure_runs{perdure_status="quarantined"} 0x30 1x30`, true},
 		{"PerdureRunQuarantined", `perdure_runs_quarantined_total{instance="a"} 0x30 1x30`, true}, // of a Temporal that cannot pause it
 		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be"} 0x60`, true},
+		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be"} 1x57 0x3`, false},                                // a blip
+		{"PerdureBackendDown", "perdure_backend_up{instance=\"a\"} 0x60\nperdure_backend_up{instance=\"b\"} 1x60", false}, // another process reaches it
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 0x30 61x30`, true},
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 59x60`, false},
+		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 0x57 90x3`, false}, // workers are restarted
+		{"PerdureNobodyWorks", "perdure_queue_lag_seconds{perdure_queue=\"backend be\", instance=\"a\"} 70x60\nperdure_queue_lag_seconds{perdure_queue=\"backend be\", instance=\"b\"} 70x60", true},
 		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="reconciliation"} 1x60`, true},
 		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="approval"} 1x60`, false},
+		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="reconciliation"} 0x55 1x5`, false}, // a probe finds out by itself
 		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="compensation"} 0x30 1x30`, true},
-		{"PerdureCredentialsMissing", `perdure_runs_waiting{perdure_waiting="credentials"} 0x30 3x30`, true},
+		{"PerdureCredentialsMissing", `perdure_runs_waiting{perdure_waiting="credentials"} 0x25 3x35`, true},
 		{"PerdureCredentialsMissing", `perdure_runs_waiting{perdure_waiting="credentials"} 3x30 0x30`, false},
 		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="backend"} 0x30 500x30`, true},  // a backend is away
 		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="backend"} 500x30 0x30`, false}, // and back
@@ -103,39 +108,47 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureRunsFail", `perdure_runs_ended_total{perdure_status="failed", perdure_tool="t"} 0+1x60`, true},
 		{"PerdureRunsFail", `perdure_runs_ended_total{perdure_status="completed", perdure_tool="t"} 0+1x60`, false},
 	} {
-		if expressions[c.alert] == "" {
+		alert, ok := alerts[c.alert]
+		if !ok {
 			t.Fatalf("there is no alert %s", c.alert)
 		}
-		if got := valueOf(t, expressions[c.alert], c.series); (len(got) > 0) != c.fires {
-			t.Errorf("%s of %s: got %v", c.alert, c.series, got)
+		if got := firing(t, alert, c.series); got != c.fires {
+			t.Errorf("%s of %s: fires: %t, want %t", c.alert, c.series, got, c.fires)
 		}
 		if told[c.alert] == nil {
 			told[c.alert] = map[bool]bool{}
 		}
 		told[c.alert][c.fires] = true
 	}
-	for alert := range expressions {
+	for alert := range alerts {
 		if !told[alert][true] || !told[alert][false] {
 			t.Errorf("no series show that %s fires when it should, and else does not", alert)
 		}
 	}
 }
 
-// valueOf is what an expression comes to after an hour of samples.
-func valueOf(t *testing.T, expression, series string) promql.Vector {
+// firing says whether an alert fires after an hour of samples: whether its expression
+// has given something for as long as it says.
+func firing(t *testing.T, alert rulefmt.Rule, series string) bool {
 	t.Helper()
-	storage := promqltest.LoadedStorage(t, "load 1m\n  "+series+"\n")
+	storage := promqltest.LoadedStorage(t, "load 1m\n  "+strings.ReplaceAll(series, "\n", "\n  ")+"\n")
 	defer storage.Close()
-	query, err := promqltest.NewTestEngine(t, false, 0, 1e6).NewInstantQuery(t.Context(), storage, nil, expression, time.Unix(3600, 0))
-	if err != nil {
-		t.Fatal(err)
+	engine, end := promqltest.NewTestEngine(t, false, 0, 1e6), time.Unix(3600, 0)
+	for at := end.Add(-time.Duration(alert.For)); !at.After(end); at = at.Add(time.Minute) {
+		query, err := engine.NewInstantQuery(t.Context(), storage, nil, alert.Expr, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := query.Exec(t.Context()).Vector()
+		query.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(value) == 0 {
+			return false
+		}
 	}
-	defer query.Close()
-	value, err := query.Exec(t.Context()).Vector()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return value
+	return true
 }
 
 // TestDashboard has Prometheus read each query of the dashboard.

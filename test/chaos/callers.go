@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ const (
 	idempotencyMeta = "perdure/idempotency-key"
 )
 
-// A caller makes one call after the other.
+// A caller makes one call.
 type caller struct {
 	w      *world
 	number int
@@ -50,18 +51,16 @@ type caller struct {
 	rng    *rand.Rand
 }
 
-// call makes calls until the context ends; the one under way is ended by finish.
-func (c *caller) call(ctx, finish context.Context) {
-	for n := 0; ctx.Err() == nil; n++ {
-		call := Call{ID: fmt.Sprintf("%d-%d", c.number, n), Client: c.kind, Tool: composites[c.rng.IntN(len(composites))]}
-		call.Same = "call " + call.ID
-		if call.Tool == "once" { // others call the same
-			call.Same = fmt.Sprintf("once %d", c.w.pairs.Add(1)/2)
-		}
-		c.attempt(finish, &call)
-		c.w.note(func(r *Record) { r.Calls = append(r.Calls, call) })
-		pause(ctx, time.Duration(c.rng.IntN(400))*time.Millisecond)
+func (c *caller) call(ctx context.Context) {
+	call := Call{ID: strconv.Itoa(c.number), Client: c.kind, Tool: composites[c.rng.IntN(len(composites))]}
+	call.Same = "call " + call.ID
+	if call.Tool == "once" { // others call the same
+		call.Same = fmt.Sprintf("once %d", c.w.pairs.Add(1)/2)
 	}
+	begun := time.Now()
+	c.attempt(ctx, &call)
+	call.Took = time.Since(begun)
+	c.w.note(func(r *Record) { r.Calls = append(r.Calls, call) })
 }
 
 // attempt makes a call, again with its key if it comes to nothing. Some clients

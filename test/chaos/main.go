@@ -18,7 +18,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -84,6 +83,7 @@ func run(ctx context.Context) (err error) {
 	flag.StringVar(&p.prodlocal, "prodlocal", "bin/prodlocal", "the program prodlocal, for Temporal and its Web UI")
 	seed := flag.Uint64("seed", rand.Uint64N(1_000_000), "of everything that is left to chance")
 	length := flag.Duration("time", 4*time.Minute, "how long the storm is")
+	flag.Float64Var(&p.rate, "rate", 5, "calls that begin a second")
 	kept := flag.String("kept", ".chaos", "directory for what is kept of a failure")
 	only := flag.String("only", "", "do only the harm that matches, such as 'kill (worker|temporal)'")
 	flag.Parse()
@@ -172,7 +172,9 @@ func try(ctx context.Context, p programs, seed uint64, length time.Duration, kep
 		return nil, err
 	}
 	broken = check(r)
-	w.tell(r, harms)
+	if wanted == nil {
+		fmt.Print(figures(r, seed, length, harms, broken))
+	}
 	for _, b := range broken {
 		if wanted == nil || !wanted(broken) {
 			fmt.Println("BROKEN", b)
@@ -233,54 +235,4 @@ func keep(dir, kept string, seed uint64, broken []string) error {
 	fmt.Printf("kept in %s\n", to)
 	_, err = fmt.Fprintf(f, "%d %s %d broken\n", seed, time.Now().Format(time.RFC3339), len(broken))
 	return err
-}
-
-// tell prints what has happened.
-func (w *world) tell(r *Record, harms map[string]int) {
-	fmt.Printf("harm: %s\n", counts(harms))
-	calls, ended := map[string]int{}, map[string]int{}
-	for _, c := range r.Calls {
-		calls[c.Client]++
-		switch {
-		case c.Status != "":
-			ended[c.Status]++
-		case c.Run != "":
-			ended["left with a run"]++
-		default:
-			ended["left with nothing"]++
-		}
-	}
-	fmt.Printf("%d calls: %s\n  they ended: %s\n", len(r.Calls), counts(calls), counts(ended))
-	tools, statuses, steps := map[string]int{}, map[string]int{}, map[string]int{}
-	gates, cancelled := 0, 0
-	for _, run := range r.Runs {
-		tools[run.Tool+" "+run.Status]++
-		statuses[run.Status]++
-		gates += len(run.Gates)
-		if run.Cancelled > 0 {
-			cancelled++
-		}
-		for _, s := range run.Steps {
-			steps[s.End]++
-		}
-	}
-	fmt.Printf("%d runs: %s; %d cancelled; steps: %s\n  of: %s\n", len(r.Runs), counts(statuses), cancelled, counts(steps), counts(tools))
-	channels, effects := map[string]int{}, map[string]int{}
-	for _, a := range r.Answers {
-		if !a.Won {
-			channels[a.Channel]++
-		}
-	}
-	for _, e := range r.Effects {
-		effects[e.Class]++
-	}
-	fmt.Printf("%d questions, answers by %s\n%d effects: %s\n%d sentences checked\n", gates, counts(channels), len(r.Effects), counts(effects), len(sentences))
-}
-
-func counts(of map[string]int) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		parts = append(parts, fmt.Sprintf("%d %s", of[name], name))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -21,9 +21,11 @@ import (
 type nemesis struct {
 	w *world
 
+	all  []harm
 	mu   sync.Mutex
 	busy map[string]bool // parts that are being harmed
-	done map[string]int  // what was done how often
+	due  []harm          // a kill of each kind of process, which no storm leaves to chance
+	done map[string]int  // what was done how often, as "kill worker"
 }
 
 const hands = 2
@@ -37,12 +39,36 @@ type harm struct {
 	do     func(ctx context.Context, rng *rand.Rand) error
 }
 
+// kind is what the part is one of: "worker" of worker-2, "connection" of a link.
+func (h harm) kind() string {
+	switch {
+	case strings.Contains(h.part, " to "):
+		return "connection"
+	case h.part == "web":
+		return "HTTP backend"
+	default:
+		return strings.TrimRight(h.part, "-0123456789")
+	}
+}
+
+// plan finds what can be done, and puts one kill of each kind of process in a row.
+func (n *nemesis) plan(rng *rand.Rand) {
+	n.all = n.harms()
+	planned := map[string]bool{}
+	for _, h := range n.all {
+		if h.what == "kill" && !planned[h.kind()] {
+			planned[h.kind()] = true
+			n.due = append(n.due, h)
+		}
+	}
+	rng.Shuffle(len(n.due), func(i, j int) { n.due[i], n.due[j] = n.due[j], n.due[i] })
+}
+
 // rage harms until the context ends.
 func (n *nemesis) rage(ctx context.Context, rng *rand.Rand) {
-	all := n.harms()
 	for pause(ctx, time.Duration(300+rng.IntN(1500))*time.Millisecond) {
-		h := pick(all, rng)
-		if !n.take(h.part) {
+		h, ok := n.take(rng)
+		if !ok {
 			continue
 		}
 		begun := time.Now()
@@ -66,21 +92,30 @@ func pick(all []harm, rng *rand.Rand) harm {
 	panic("not reached")
 }
 
-func (n *nemesis) take(part string) bool {
+// take chooses a harm, every second time one that is due; false = its part is being
+// harmed.
+func (n *nemesis) take(rng *rand.Rand) (harm, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.busy[part] {
-		return false
+	h, due := pick(n.all, rng), len(n.due) > 0 && rng.IntN(2) == 0
+	if due {
+		h = n.due[0]
 	}
-	n.busy[part] = true
-	return true
+	if n.busy[h.part] {
+		return harm{}, false
+	}
+	if due {
+		n.due = n.due[1:]
+	}
+	n.busy[h.part] = true
+	return h, true
 }
 
 func (n *nemesis) give(h harm) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.busy, h.part)
-	n.done[h.what]++
+	n.done[h.what+" "+h.kind()]++
 }
 
 // harms are all that can be done.
@@ -102,7 +137,7 @@ func (n *nemesis) harms() []harm {
 		harm{"pause", p.Temporal.Name, 3, n.stopGroup(&p.Temporal.Process)},
 		harm{"kill", p.PostgreSQL.Name, 3, n.kill(&p.PostgreSQL.Process, p.PostgreSQL.KillAll)},
 		harm{"pause", p.PostgreSQL.Name, 3, n.stopPostgreSQL},
-		harm{"kill", "stdio backends", 5, n.killChildren})
+		harm{"kill", "stdio backend", 5, n.killChildren})
 	for _, l := range n.w.links {
 		all = append(all,
 			harm{"cut", l.Name, 3, n.cut(l)},

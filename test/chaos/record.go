@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 )
 
 // A Record is everything that was noted of a time of chaos, in no order but
@@ -91,6 +92,7 @@ type Call struct {
 	Status string // of the run as the result says; "" = no result
 	Output string // structured content of a completed run, as JSON
 	Error  string // why there is no result
+	Took   time.Duration
 
 	handle bool // the client was told the run, and waits for it by its ID
 }

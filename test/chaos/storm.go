@@ -24,8 +24,8 @@ const (
 
 // How many there are of each.
 const (
-	callersPerKind = 2
-	answererCount  = 3
+	answererCount = 3
+	firstCaller   = 1000 // among the parts that have a source of chance: World.rng
 )
 
 // storm lets callers, answerers and the nemesis loose for some time, and then
@@ -39,14 +39,7 @@ func (w *world) storm(d time.Duration) (map[string]int, error) {
 	finish, cancelFinish := context.WithCancel(w.life)
 	defer cancelFinish()
 	var callers, others, people sync.WaitGroup
-	number := 0
-	for _, kind := range sortedKinds() {
-		for range callersPerKind {
-			number++
-			c := &caller{w: w, number: number, kind: kind, rng: w.rng(number)}
-			callers.Go(func() { c.call(ctx, finish) })
-		}
-	}
+	others.Go(func() { w.call(ctx, finish, &callers) })
 	for i := range answererCount {
 		a := &answerer{w: w, rng: w.rng(100 + i)}
 		people.Go(func() { a.work(calm) })
@@ -54,6 +47,7 @@ func (w *world) storm(d time.Duration) (map[string]int, error) {
 	people.Go(func() { w.release(calm) })
 	others.Go(func() { (&canceller{w: w, rng: w.rng(200)}).work(ctx) })
 	n := &nemesis{w: w, busy: map[string]bool{}, done: map[string]int{}}
+	n.plan(w.rng(400))
 	for i := range hands {
 		others.Go(func() { n.rage(ctx, w.rng(300+i)) })
 	}
@@ -69,6 +63,16 @@ func (w *world) storm(d time.Duration) (map[string]int, error) {
 	cancelCalm()
 	people.Wait()
 	return n.done, err
+}
+
+// call begins calls at the rate of the storm until the context ends, of each kind of
+// client in turn, however many are under way; these are ended by finish.
+func (w *world) call(ctx, finish context.Context, callers *sync.WaitGroup) {
+	names := sortedKinds()
+	for n := 0; pause(ctx, time.Duration(float64(time.Second)/w.rate)); n++ {
+		c := &caller{w: w, number: n, kind: names[n%len(names)], rng: w.rng(firstCaller + n)}
+		callers.Go(func() { c.call(finish) })
+	}
 }
 
 // release lets runs go on that are quarantined. None kills its worker: the nemesis
