@@ -77,14 +77,13 @@ func (x *exchange) outcome() Outcome {
 		return NotSent
 	case x.status >= 500, x.status == http.StatusRequestTimeout: // with 408 some servers give up a handler that is at work
 		return Unknown
+	case x.status == http.StatusTooEarly, x.status == http.StatusTooManyRequests: // whatever text is with it
+		return NotSent
 	case x.answer != nil && x.answer.Error != nil:
 		return Refused
-	}
-	switch x.status {
-	case http.StatusNotFound, http.StatusTooEarly, http.StatusTooManyRequests:
+	case x.status == http.StatusNotFound:
 		return NotSent
-	}
-	if x.status >= 300 {
+	case x.status >= 300:
 		return Refused
 	}
 	return Unknown

@@ -115,6 +115,8 @@ func outcomeCases() []outcomeCase {
 		{"413", status(413, `{"error":"too big"}`), Refused, "too big"},
 		{"408", status(408, ``), Unknown, "408"},
 		{"429", status(429, ``), NotSent, "429"},
+		{"429 with an error in JSON", status(429, `{"error":"slow down"}`), NotSent, "slow down"},
+		{"429 with a JSON-RPC error", status(429, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"slow down"}}`), NotSent, "slow down"},
 		{"redirect", func(w http.ResponseWriter, r *http.Request, _ []byte) {
 			http.Redirect(w, r, "/else", http.StatusTemporaryRedirect)
 		}, Refused, "307"},
