@@ -239,9 +239,9 @@ type cachedSnapshot struct {
 	mu       sync.Mutex
 	taking   chan struct{} // closed when the current one is taken; nil = none under way
 	taken    time.Time     // when the last attempt ended
-	good     time.Time     // when the last successful one was taken
-	snapshot Snapshot
-	err      error
+	good     time.Time     // when snapshot was taken
+	snapshot Snapshot      // the last one
+	err      error         // of the last attempt
 }
 
 func (c *cachedSnapshot) get(ctx context.Context) (Snapshot, error) {
@@ -261,7 +261,10 @@ func (c *cachedSnapshot) get(ctx context.Context) (Snapshot, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.snapshot, c.err
+	if time.Since(c.good) > snapshotKept {
+		return Snapshot{}, c.err
+	}
+	return c.snapshot, nil
 }
 
 func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
@@ -270,12 +273,9 @@ func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
 	snapshot, err := c.take(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.taken, c.taking = time.Now(), nil
+	c.taken, c.taking, c.err = time.Now(), nil, err
 	if err == nil {
-		c.good = c.taken
-	}
-	if err == nil || c.taken.Sub(c.good) > snapshotKept {
-		c.snapshot, c.err = snapshot, err
+		c.good, c.snapshot = c.taken, snapshot
 	}
 	close(done)
 }
