@@ -284,7 +284,9 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == p.key || k.also() == p.key })
 		switch {
 		case i < 0:
-			d.unknownKey(p, keys, path)
+			if k := d.unknownKey(p, keys, path); k != nil && !given[k.Name] && isPlain(p.value, v.FieldByIndex(k.Index).Type()) {
+				d.member(p, v.FieldByIndex(k.Index), template.AtMember(path, k.Name)) // so that its mistakes are found as well
+			}
 			continue
 		case given[keys[i].Name]:
 			d.errorf(p.keyNode, template.AtMember(path, p.key), "duplicate-key", "keys %q and %q%s are the same: give one of them", keys[i].Name, keys[i].also(), in(path))

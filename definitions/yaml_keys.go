@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/perdure/perdure/definitions/template"
 )
 
@@ -57,16 +59,32 @@ func Keys(t reflect.Type) []Key {
 	return keys
 }
 
-func (d *decoder) unknownKey(p pair, keys []Key, path string) {
+// unknownKey reports a key, and returns the one that is meant; nil if that is not known.
+func (d *decoder) unknownKey(p pair, keys []Key, path string) *Key {
 	known := make([]string, len(keys))
 	for i, k := range keys {
 		known[i] = k.Name
 		if slices.Contains(strings.Split(k.Tag.Get("meant"), ","), p.key) {
 			d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s: write %s", p.key, in(path), k.Name)
-			return
+			return &keys[i]
 		}
 	}
 	slices.Sort(known)
 	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known keys: %s",
 		p.key, in(path), template.DidYouMean(p.key, known), strings.Join(known, ", "))
+	return nil
+}
+
+// isPlain reports whether a value has the form of a field, and no keys of its own that
+// other systems name otherwise.
+func isPlain(n *yaml.Node, field reflect.Type) bool {
+	switch field.Kind() {
+	case reflect.String:
+		return n.Kind == yaml.ScalarNode
+	case reflect.Slice:
+		return n.Kind == yaml.SequenceNode && field.Elem().Kind() == reflect.String
+	case reflect.Map:
+		return n.Kind == yaml.MappingNode
+	}
+	return false
 }
