@@ -42,8 +42,8 @@ const hasDev = true
 
 // devCommands are the commands that need the embedded Temporal.
 type devCommands struct {
-	Dev       devCommand       `cmd:"" help:"Serve everything from one process: Temporal with its Web UI, worker, gateway and backends."`
-	Approvals approvalsCommand `cmd:"" help:"Open the page on which people answer elicitations."`
+	Dev       devCommand       `cmd:"" group:"Begin" help:"Serve everything from one process: Temporal with its Web UI, worker, gateway and backends."`
+	Approvals approvalsCommand `cmd:"" group:"Runs" help:"Open the page on which people answer elicitations."`
 }
 
 type devCommand struct {

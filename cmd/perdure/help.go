@@ -1,6 +1,12 @@
 package main
 
-import "slices"
+import (
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/alecthomas/kong"
+)
 
 // helpCommand is "perdure help COMMAND", for which run reads "perdure COMMAND --help".
 type helpCommand struct {
@@ -18,4 +24,16 @@ func asHelp(args []string) []string {
 		return args
 	}
 	return append(slices.Clone(args[1:]), "--help")
+}
+
+// printHelp prints the help of a command as wide as the terminal. kong finds its width
+// only in a variable, since the console is no file.
+func (c *console) printHelp(options kong.HelpOptions, k *kong.Context) error {
+	if c.outTerminal && os.Getenv("COLUMNS") == "" {
+		width, _ := c.size()
+		if err := os.Setenv("COLUMNS", strconv.Itoa(width)); err != nil {
+			return err
+		}
+	}
+	return kong.DefaultHelpPrinter(options, k)
 }

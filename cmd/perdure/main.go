@@ -29,33 +29,33 @@ import (
 type commandLine struct {
 	devCommands
 
-	Init        initCommand        `cmd:"" help:"Write a first configuration, composite tool and test from the MCP servers that you have."`
-	Serve       serveCommand       `cmd:"" help:"Serve clients and execute runs, with an external Temporal."`
-	Gateway     gatewayCommand     `cmd:"" help:"Serve clients only; workers execute the runs."`
-	Worker      workerCommand      `cmd:"" help:"Execute runs only; gateways serve the clients."`
-	Validate    validateCommand    `cmd:"" help:"Check configurations and definitions, as dev would when it loads them."`
-	Test        testCommand        `cmd:"" help:"Run tests of definitions, with answers of tools and people from a file and simulated time."`
-	Explain     explainCommand     `cmd:"" help:"Explain a check of validate, or evaluate the templates of a step."`
-	Graph       graphCommand       `cmd:"" help:"Draw the steps of a definition and their dependencies."`
-	Convert     convertCommand     `cmd:"" help:"Convert the steps of a definition to a script."`
-	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions or configurations, for editors."`
-	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its elicitations."`
-	Tools       toolsCommand       `cmd:"" help:"List and show the tools that a server offers."`
-	Publish     publishCommand     `cmd:"" help:"Publish versions of composite tools to a server."`
-	Definitions definitionsCommand `cmd:"" help:"List, show and compare composite tools and their published versions."`
-	Codec       codecCommand       `cmd:"" help:"Open sealed values for Temporal's Web UI, for people who may see them."`
-	Script      scriptCommand      `cmd:"" aliases:"scripts" help:"Run scripts that call tools, and turn them into definitions."`
-	Runs        runsCommand        `cmd:"" help:"List, show, answer, cancel and resume runs."`
-	Migrate     migrateCommand     `cmd:"" help:"Bring the tables of the database up to date."`
-	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of workers while runs are under way."`
-	Ready       readyCommand       `cmd:"" help:"Check whether a process is ready, for health checks and scripts."`
-	Doctor      doctorCommand      `cmd:"" help:"Check every part of an installation, and show how to fix what fails."`
-	Backend     backendCommand     `cmd:"" help:"Add an MCP server to the configuration, or run a built-in one."`
-	Completion  completionCommand  `cmd:"" help:"Print a script that completes commands in a shell."`
+	Init        initCommand        `cmd:"" group:"Begin" help:"Write a first configuration, composite tool and test from the MCP servers that you have."`
+	Backend     backendCommand     `cmd:"" group:"Begin" help:"Add an MCP server to the configuration, or run a built-in one."`
+	Call        callCommand        `cmd:"" group:"Begin" help:"Call a tool, watch its steps and answer its elicitations."`
+	Tools       toolsCommand       `cmd:"" group:"Begin" help:"List and show the tools that a server offers."`
+	Validate    validateCommand    `cmd:"" group:"Write" help:"Check configurations and definitions, as dev would when it loads them."`
+	Test        testCommand        `cmd:"" group:"Write" help:"Run tests of definitions, with answers of tools and people from a file and simulated time."`
+	Explain     explainCommand     `cmd:"" group:"Write" help:"Explain a check of validate, or evaluate the templates of a step."`
+	Graph       graphCommand       `cmd:"" group:"Write" help:"Draw the steps of a definition and their dependencies."`
+	Convert     convertCommand     `cmd:"" group:"Write" help:"Convert the steps of a definition to a script."`
+	Schema      schemaCommand      `cmd:"" group:"Write" help:"Print the JSON Schema of definitions or configurations, for editors."`
+	Script      scriptCommand      `cmd:"" aliases:"scripts" group:"Write" help:"Run scripts that call tools, and turn them into definitions."`
+	Runs        runsCommand        `cmd:"" group:"Runs" help:"List, show, answer, cancel and resume runs."`
+	Publish     publishCommand     `cmd:"" group:"Publish" help:"Publish versions of composite tools to a server."`
+	Definitions definitionsCommand `cmd:"" group:"Publish" help:"List, show and compare composite tools and their published versions."`
+	Serve       serveCommand       `cmd:"" group:"Operate" help:"Serve clients and execute runs, with an external Temporal."`
+	Gateway     gatewayCommand     `cmd:"" group:"Operate" help:"Serve clients only; workers execute the runs."`
+	Worker      workerCommand      `cmd:"" group:"Operate" help:"Execute runs only; gateways serve the clients."`
+	Doctor      doctorCommand      `cmd:"" group:"Operate" help:"Check every part of an installation, and show how to fix what fails."`
+	Ready       readyCommand       `cmd:"" group:"Operate" help:"Check whether a process is ready, for health checks and scripts."`
+	Migrate     migrateCommand     `cmd:"" group:"Operate" help:"Bring the tables of the database up to date."`
+	Rollout     rolloutCommand     `cmd:"" group:"Operate" help:"Roll out builds of workers while runs are under way."`
+	Codec       codecCommand       `cmd:"" group:"Operate" help:"Open sealed values for Temporal's Web UI, for people who may see them."`
+	Completion  completionCommand  `cmd:"" group:"This program" help:"Print a script that completes commands in a shell."`
 	Complete    completeCommand    `cmd:"" hidden:""`
-	Man         manCommand         `cmd:"" help:"Write manual pages."`
-	Help        helpCommand        `cmd:"" help:"Show help for a command."`
-	Version     versionCommand     `cmd:"" help:"Print the version."`
+	Man         manCommand         `cmd:"" group:"This program" help:"Write manual pages."`
+	Help        helpCommand        `cmd:"" group:"This program" help:"Show help for a command."`
+	Version     versionCommand     `cmd:"" group:"This program" help:"Print the version."`
 }
 
 const description = `Durable composite tools for MCP: each call is a workflow that survives restarts.
@@ -107,6 +107,7 @@ func newParser(ctx context.Context, cli *commandLine, c *console) (*kong.Kong, e
 		kong.Description(description),
 		kong.Writers(c.out, c.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Help(c.printHelp),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(c),

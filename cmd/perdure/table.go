@@ -10,7 +10,8 @@ import (
 // it is not wider than that: the widest columns are cut.
 type table struct {
 	to    io.Writer
-	width int // in cells; 0 = any
+	width int  // in cells; 0 = any
+	wraps bool // the last column continues on the next line instead
 	text  strings.Builder
 }
 
@@ -20,6 +21,14 @@ func (c *console) table(to io.Writer) *table {
 	if c.outTerminal {
 		t.width, _ = c.size()
 	}
+	return t
+}
+
+// wrappingTable lays out lines that are too important to be cut: the last column
+// continues on the next line.
+func (c *console) wrappingTable(to io.Writer) *table {
+	t := c.table(to)
+	t.wraps = true
 	return t
 }
 
@@ -90,8 +99,30 @@ func (t *table) row(cells []string, columns []int) string {
 		b.WriteString(cell + strings.Repeat(" ", columns[i]-cellsIn(cell)+columnGap))
 		at += columns[i] + columnGap
 	}
+	if t.width > 0 && t.wraps {
+		return b.String() + strings.Join(wrapped(cells[last], max(t.width-at, leastColumn)), "\n"+strings.Repeat(" ", at))
+	}
 	if t.width > 0 {
 		return strings.TrimRight(b.String()+clip(cells[last], max(t.width-at, 1)), " ")
 	}
 	return strings.TrimRight(b.String()+cells[last], " ")
+}
+
+// wrapped breaks a text into lines of some cells: between words, and in words that are
+// longer.
+func wrapped(text string, cells int) (lines []string) {
+	line, at := "", 0 // at is where the last word of the line begins
+	for _, r := range text {
+		if live.Cells(line+string(r)) > cells {
+			if at == 0 {
+				at = len(line)
+			}
+			lines, line = append(lines, strings.TrimRight(line[:at], " ")), line[at:]
+			at = 0
+		}
+		if line += string(r); r == ' ' {
+			at = len(line)
+		}
+	}
+	return append(lines, line)
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
@@ -110,7 +109,7 @@ func (t *takeOver) showServers() {
 	for _, note := range t.report.Notes {
 		t.console.notef("%s", note)
 	}
-	w := tabwriter.NewWriter(t.text(), 0, 0, 2, ' ', 0)
+	w := t.console.wrappingTable(t.text())
 	fmt.Fprintln(w, "SERVER\tFROM\tSTARTED OR CALLED AS")
 	for _, s := range t.report.Servers {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, cmp.Or(visible.Line(s.File), "-"), visible.Line(s.Reached))
@@ -181,24 +180,35 @@ func (t *takeOver) toolNames() (names []string) {
 
 func (t *takeOver) showEffects() {
 	styles := map[definitions.Effect]style{definitions.Read: green, definitions.Unsafe: yellow}
-	w := tabwriter.NewWriter(t.text(), 0, 0, 2, ' ', 0)
+	w := t.console.wrappingTable(t.text())
 	fmt.Fprintln(w, "\n#\tTOOL\tCLASS\tBECAUSE")
 	for i, p := range t.report.Effects {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", i+1, t.tools[i].Name, t.console.outStyle(styles[p.Class], string(p.Class)), p.Reason)
 	}
 	_ = w.Flush()
-	fmt.Fprintln(t.text(), "\nread: changes nothing. idempotent: repeating is harmless. keyed: the server knows a repeated call by its key.\nunsafe: anything else, never called twice when the outcome of a call is unknown.")
+	fmt.Fprint(t.text(), effectLegend)
 }
+
+const effectLegend = `
+read        changes nothing
+idempotent  repeating it is harmless
+keyed       the server knows a repeated call by its key
+unsafe      anything else: not repeated when the outcome of a call is unknown
+`
 
 // confirmEffects shows the proposed classes until they are accepted.
 func (t *takeOver) confirmEffects(ctx context.Context) error {
 	if len(t.tools) == 0 {
 		return nil
 	}
+	var mistakes []error
 	for {
 		t.showEffects()
 		if t.Yes {
 			return nil
+		}
+		for _, err := range mistakes { // below the table, where they are seen
+			t.form.complain(err)
 		}
 		t.form.forget()
 		line, err := t.form.ask(ctx, "Write these? [Y]es, [n]o, or changes such as 3=unsafe 5=read: ")
@@ -211,10 +221,11 @@ func (t *takeOver) confirmEffects(ctx context.Context) error {
 		case "n", "no":
 			return errNothingWritten
 		default:
+			mistakes = nil
 			for _, change := range strings.FieldsFunc(answer, func(r rune) bool { return r == ' ' || r == ',' }) {
 				name, class, _ := strings.Cut(change, "=")
 				if err := t.setClass(name, class); err != nil {
-					t.form.complain(err)
+					mistakes = append(mistakes, err)
 				}
 			}
 		}
