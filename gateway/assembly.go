@@ -96,7 +96,7 @@ func (a *assembly) serve(scope mcp.CacheScope) *Gateway {
 		questions: a.questions, streams: a.streams, log: a.Logger}
 	proxy := &proxy{backends: a.Catalogue, results: a.results, calls: a.calls, tokens: a.tokens, drain: a.drain, keepAlive: a.KeepAlive, log: a.Logger}
 	requests := &requests{tools: a.tools, rights: a.rights, new: a.newcomers, builtIn: a.builtIn, composites: a.composites, proxy: proxy,
-		tasks: tasks, results: a.results, observe: a.Observe, log: a.Logger}
+		tasks: tasks, results: a.results, forwarding: a.Forwarding, observe: a.Observe, log: a.Logger}
 	admission := &admission{authenticate: a.Authenticate, most: a.Quotas.Requests, bodies: a.Bodies, maxRequest: a.MaxRequest, log: a.Logger}
 	g := &Gateway{
 		tools: a.tools, rights: a.rights, metadata: a.Metadata, deliveries: a.deliveries, departures: a.departures, drain: a.drain,

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // Requests answer what this gateway answers by itself rather than mcp-go.
@@ -21,6 +23,7 @@ type requests struct {
 	proxy      *proxy
 	tasks      *tasks
 	results    *results
+	forwarding backends.Forwarding
 	observe    func(context.Context, Operation) (context.Context, func(failure string)) // nil = nobody wants to know
 	log        *slog.Logger
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -31,7 +32,8 @@ type client struct {
 	overHTTP  bool     // otherwise stdio: streams end with the process
 	session   *session // nil = it has none
 	release   func()   // of the request, which may be large; nil = nothing can be released
-	scope     string   // in which the ids of its requests are its own; "" = it cannot cancel them
+	forwarded backends.Forwarded
+	scope     string // in which the ids of its requests are its own; "" = it cannot cancel them
 }
 
 // Limits of what clients choose and tokens repeat.

@@ -18,6 +18,9 @@ type Credentials interface {
 	// named, and at those for which runs of the caller wait. It gives the ones
 	// of both that can be called now, and those of them for which runs waited.
 	Deposit(ctx context.Context, who backends.Principal, needed []string) (good, given []string)
+	// KeepForwarded keeps what a request has for backends, until the run that it starts
+	// has ended.
+	KeepForwarded(ctx context.Context, caller, run string, what backends.Forwarded) error
 }
 
 // maxTold bounds the runs that are told of a credential. The others find out
@@ -48,6 +51,13 @@ func (d *deposits) leave(ctx context.Context, who auth.Identity, needed ...strin
 		go d.tellRuns(who.Principal(), given)
 	}
 	return good
+}
+
+// keeper keeps what a request has for backends for the run that it starts.
+func (d *deposits) keeper(caller string, what backends.Forwarded) func(context.Context, runs.RunID) error {
+	return func(ctx context.Context, id runs.RunID) error {
+		return d.credentials.KeepForwarded(ctx, caller, string(id), what)
+	}
 }
 
 // tellRuns has the runs of a caller go on that wait for credentials of

@@ -23,6 +23,15 @@ type fakeCredentials struct {
 	good   string            // the token that helps
 	wanted map[string]string // backend by caller, until it is given
 	left   []string          // "CALLER TOKEN BACKEND…"
+	kept   []string          // "CALLER RUN" of KeepForwarded, and what was kept
+}
+
+func (c *fakeCredentials) KeepForwarded(_ context.Context, caller, run string, what backends.Forwarded) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	tool, _, _ := strings.Cut(run, "/")
+	c.kept = append(c.kept, fmt.Sprintf("%s %s %s %s", caller, tool, string(what.Headers["X-Tenant"]), what.Meta["acme.example/trip"]))
+	return nil
 }
 
 func (c *fakeCredentials) Deposit(_ context.Context, who backends.Principal, needed []string) (good, given []string) {

@@ -101,7 +101,7 @@ func (f *fakeRuns) wait(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-func (f *fakeRuns) Start(_ context.Context, req runs.StartRequest) (runs.Started, error) {
+func (f *fakeRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Started, error) {
 	if f.startErr != nil {
 		if err := f.startErr(); err != nil {
 			return runs.Started{}, err
@@ -129,6 +129,9 @@ func (f *fakeRuns) Start(_ context.Context, req runs.StartRequest) (runs.Started
 	})
 	if lacks != nil {
 		return runs.Started{}, lacks
+	}
+	if req.Keep != nil {
+		return started, req.Keep(ctx, started.ID)
 	}
 	return started, nil
 }

@@ -94,6 +94,9 @@ func (f *endpoint) post(w http.ResponseWriter, r *http.Request, who auth.Identit
 		return
 	}
 	c.overHTTP, c.streams = true, acceptsStream(r)
+	if badParams == nil {
+		c.forwarded, badParams = f.requests.forwarding.Of(r.Header, m.Params)
+	}
 	if m.Method == string(mcp.MethodSubscriptionsListen) && len(body) > largeBody { // it lasts, and would hold the room as long
 		web.RefuseBody(w, &http.MaxBytesError{Limit: largeBody})
 		return

@@ -70,6 +70,9 @@ type Options struct {
 	// Credentials are told the token of each request. nil = no backend wants
 	// those of callers.
 	Credentials Credentials
+	// Forwarding names what backends get of requests; it needs Credentials. Zero =
+	// nothing.
+	Forwarding backends.Forwarding
 
 	Keys
 	Access
@@ -193,6 +196,8 @@ func (o Options) check() error {
 	switch {
 	case o.Runs == nil || o.Catalogue == nil:
 		return errors.New("gateway: Runs and Catalogue are required")
+	case !o.Forwarding.Nothing() && o.Credentials == nil:
+		return errors.New("gateway: Forwarding needs Credentials")
 	case o.ReattachWindow > maxWindow:
 		return fmt.Errorf("gateway: ReattachWindow is %s; the limit is %s; use idempotency keys to repeat a call later", o.ReattachWindow, maxWindow)
 	case o.StreamRetry < 0 || o.StreamRetry > maxRetry:

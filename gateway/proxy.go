@@ -145,6 +145,7 @@ func (p *proxied) call(t backends.Tool) backends.Call {
 		Principal:      behalf(p.x.who),
 		Asking:         p.asking,
 	}
+	call.Principal.Forwarded = p.x.forwarded
 	if call.IdempotencyKey == "" {
 		call.KeyArgument = ""
 	}

@@ -54,6 +54,9 @@ func (s *starts) startNow(ctx context.Context, x *exchange, c *composite) (runs.
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: s.rights.ruled(), ScriptLimits: s.limits, MaxDepth: s.maxDepth}
+	if !x.forwarded.Nothing() {
+		req.Keep = s.deposits.keeper(x.caller.Subject, x.forwarded)
+	}
 	if away != nil { // a run that is there needs no backend
 		req.Lacks = away
 	}

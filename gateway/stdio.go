@@ -95,6 +95,9 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 	var p params
 	badParams := json.Unmarshal(orEmpty(m.Params), &p)
 	client := c.client(&m, &p)
+	if badParams == nil {
+		client.forwarded, badParams = c.at.requests.forwarding.Of(nil, m.Params)
+	}
 	switch {
 	case m.isResponse():
 		reply, _ := c.at.questions.claim(ctx, client, &m) // before the next line is read, which may be a second one

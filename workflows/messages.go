@@ -84,6 +84,9 @@ type Caller struct {
 	Subject string   `json:"subject"`
 	Groups  []string `json:"groups,omitempty"`
 	Client  string   `json:"client,omitempty"` // name and version that the client gave
+	// Forwarded is the run for which headers and _meta of the caller's request are kept,
+	// elsewhere; "" = none are.
+	Forwarded string `json:"forwarded,omitempty"`
 }
 
 // RunInput is everything that a run depends on at its start. What people look for in

@@ -14,12 +14,12 @@ type databaseFlags struct {
 
 // check returns an error if the configuration needs a database and none is named.
 func (f databaseFlags) check(found *config.Loaded, largeValues bool) error {
-	delegating := found.Delegating()
+	keeps := found.KeepsForCallers()
 	switch {
 	case f.Database != "":
 		return nil
-	case len(delegating) > 0:
-		return usagef("credentials of callers for %s are kept in PostgreSQL; set --database or PERDURE_DATABASE_URL", strings.Join(delegating, ", "))
+	case len(keeps) > 0:
+		return usagef("what %s keeps of callers is in PostgreSQL; set --database or PERDURE_DATABASE_URL", strings.Join(keeps, ", "))
 	case largeValues:
 		return usagef("large values are kept in PostgreSQL; set --database or PERDURE_DATABASE_URL")
 	}

@@ -34,6 +34,11 @@ type Principal struct {
 	// request may be over.
 	Token   Secret
 	Expires time.Time // of Token; zero = not known
+	// Forwarded is what the request of the caller has for backends.
+	Forwarded Forwarded
+	// Run is that for which Forwarded is kept, by the name that the run knows it by; "" =
+	// none. Pool does not look it up.
+	Run string
 }
 
 // Credentials authenticate calls of one backend.
@@ -177,14 +182,13 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if len(headers) > 0 || len(x.traced) > 0 || len(b.s.cfg.Headers) > 0 {
 		req = req.Clone(req.Context())
-		for name, value := range b.s.cfg.Headers {
-			req.Header.Set(name, string(value))
+		for _, set := range []Headers{b.s.cfg.Headers, headers} {
+			for name, value := range set {
+				req.Header.Set(name, string(value))
+			}
 		}
 		for name, value := range x.traced {
 			req.Header.Set(name, value)
-		}
-		for name, value := range headers {
-			req.Header.Set(name, string(value))
 		}
 	}
 	resp, err := b.meter.roundTrip(req, b.s)

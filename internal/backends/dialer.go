@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -128,8 +129,20 @@ func (d *dialer) transport(s *session) (transport.Interface, error) {
 	return &httpWire{StreamableHTTP: t, s: s}, err
 }
 
-// headersFor asks for the headers of a request; none if the backend wants none.
+// headersFor gives the headers of a request: those that are forwarded, and those with
+// credentials.
 func (d *dialer) headersFor(ctx context.Context, who Principal, refused Headers) (Headers, error) {
+	own, err := d.credentials(ctx, who, refused)
+	if err != nil || len(who.Forwarded.Headers) == 0 || d.cfg.Transport == Stdio {
+		return own, err
+	}
+	headers := maps.Clone(who.Forwarded.Headers)
+	maps.Copy(headers, own)
+	return headers, nil
+}
+
+// credentials asks for the headers with credentials; none if the backend wants none.
+func (d *dialer) credentials(ctx context.Context, who Principal, refused Headers) (Headers, error) {
 	if d.cfg.Credentials == nil {
 		return nil, nil
 	}
@@ -151,11 +164,14 @@ func (d *dialer) headersFor(ctx context.Context, who Principal, refused Headers)
 }
 
 // identityOf is the identity whose session a call for the principal takes.
-func (d *dialer) identityOf(who Principal) string {
-	if d.cfg.Credentials == nil {
-		return ""
+func (d *dialer) identityOf(who Principal) (identity string) {
+	if d.cfg.Credentials != nil {
+		identity = d.cfg.Credentials.Identity(who)
 	}
-	return d.cfg.Credentials.Identity(who)
+	if forwarded := who.Forwarded.identity(); forwarded != "" && d.cfg.Transport != Stdio {
+		identity += " with headers " + forwarded
+	}
+	return identity
 }
 
 // client returns an HTTP client without a timeout of its own, whose requests

@@ -198,6 +198,9 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 	req.Params.Name = c.Tool
 	req.Params.RawArguments = c.Arguments
 	meta := map[string]any{}
+	for name, value := range c.Principal.Forwarded.Meta {
+		meta[name] = value
+	}
 	if c.IdempotencyKey != "" {
 		meta[MetaIdempotencyKey] = c.IdempotencyKey
 	}

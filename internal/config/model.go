@@ -29,6 +29,9 @@ type configuration struct {
 	CompositeToolRefs []*reference  `yaml:"compositeToolRefs" help:"Names of definitions, or of their resources, that are offered besides compositeTools. Default: all of the file and of --definitions."`
 	Operational       *operational  `yaml:"operational" help:"Log level and timeouts."`
 
+	PassthroughHeaders []string `yaml:"passthroughHeaders" help:"Headers of the caller's request that every backend with HTTP gets, of its direct calls and of the runs that it starts. What a run needs of them is sealed, and kept until it has ended."`
+	PassthroughMeta    []string `yaml:"passthroughMeta" meant:"passthrough_meta,forwardMeta,meta" help:"Keys of _meta of the caller's request that every backend gets, in the same way, such as acme.example/tenant; acme.example/* is all that begin so."`
+
 	Telemetry *telemetryRules `yaml:"telemetry" meant:"tracing,metrics,otel" help:"Where traces and metrics are sent."`
 
 	// Ours.
@@ -42,13 +45,12 @@ type configuration struct {
 
 	OnDisconnect definitions.OnDisconnect `yaml:"onDisconnect" enum:"cancel,continue" default:"cancel" help:"What becomes of a run when its client cancels the call or is gone, unless its definition says otherwise."`
 
-	Metadata           map[string]any `yaml:"metadata" help:"Anything; it is not read."`
-	Audit              map[string]any `yaml:"audit" ignored:"" help:"Audit of ToolHive."`
-	Optimizer          map[string]any `yaml:"optimizer" ignored:"" help:"Tool optimizer of ToolHive."`
-	CodeMode           map[string]any `yaml:"codeMode" ignored:"set scripts.agents: true to let clients send scripts" help:"Scripts of clients in ToolHive."`
-	SessionStorage     map[string]any `yaml:"sessionStorage" ignored:"" help:"Session store of ToolHive; sessions need none here."`
-	RateLimiting       map[string]any `yaml:"rateLimiting" ignored:"use quotas for callers and limits for backends" help:"Rate limits of ToolHive."`
-	PassthroughHeaders []string       `yaml:"passthroughHeaders" ignored:"" help:"Headers that ToolHive passes to backends."`
+	Metadata       map[string]any `yaml:"metadata" help:"Anything; it is not read."`
+	Audit          map[string]any `yaml:"audit" ignored:"" help:"Audit of ToolHive."`
+	Optimizer      map[string]any `yaml:"optimizer" ignored:"" help:"Tool optimizer of ToolHive."`
+	CodeMode       map[string]any `yaml:"codeMode" ignored:"set scripts.agents: true to let clients send scripts" help:"Scripts of clients in ToolHive."`
+	SessionStorage map[string]any `yaml:"sessionStorage" ignored:"" help:"Session store of ToolHive; sessions need none here."`
+	RateLimiting   map[string]any `yaml:"rateLimiting" ignored:"use quotas for callers and limits for backends" help:"Rate limits of ToolHive."`
 }
 
 // A reference names a resource.

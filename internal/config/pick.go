@@ -49,6 +49,9 @@ func (l *loader) server(file string, doc *yaml.Node) *yaml.Node {
 	if !ok {
 		root = mapping(doc)
 	}
+	if headers, ok := lookup(doc, keyPath{"spec", "passthroughHeaders"}); ok {
+		root = with(root, "passthroughHeaders", headers)
+	}
 	auth, ok := lookup(doc, keyPath{"spec", "incomingAuth"})
 	if !ok || child(root, "incomingAuth") != nil {
 		return root
@@ -64,7 +67,19 @@ func (l *loader) server(file string, doc *yaml.Node) *yaml.Node {
 		policies := slices.Concat([]*yaml.Node{scalar(inline, "type"), scalar(inline, "cedar")}, inline.Content)
 		incoming.Content = append(incoming.Content, scalar(inline, "authz"), mapping(inline, policies...))
 	}
-	return mapping(root, append(slices.Clone(root.Content), scalar(auth, "incomingAuth"), incoming)...)
+	return with(root, "incomingAuth", incoming)
+}
+
+// with gives a mapping in which a key has a value, and no other one.
+func with(root *yaml.Node, key string, value *yaml.Node) *yaml.Node {
+	content := slices.Clone(root.Content)
+	for i := 0; i+1 < len(content); i += 2 {
+		if content[i].Value == key {
+			content = slices.Delete(content, i, i+2)
+			break
+		}
+	}
+	return mapping(root, append(content, scalar(value, key), value)...)
 }
 
 // mapping and scalar make nodes that are placed where another one is.

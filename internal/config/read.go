@@ -44,6 +44,7 @@ func (r *reader) read(c *configuration) Settings {
 	s.Backends = r.backends(c)
 	s.Limits = r.limits(c)
 	s.Outgoing = r.outgoingAuth(c)
+	s.Forwarding = r.forwarding(c)
 	s.Publishing = r.publishing(c.Publishing)
 	s.Aggregation = r.aggregation(c)
 	s.Prefix = r.prefix(c)

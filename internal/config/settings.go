@@ -37,6 +37,7 @@ type Settings struct {
 	MaxDepth    int                             // of composite tools that call each other; 0 = the default
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
 	Limits      map[string]limits.Config        // by backend; none = nothing is limited
+	Forwarding  backends.Forwarding             // of requests of callers to backends
 	Telemetry   telemetry.Options
 	Publishing  Publishing
 
@@ -50,6 +51,22 @@ func (s *Settings) Delegating() []string {
 		if s.Outgoing[name].PerCaller() {
 			names = append(names, name)
 		}
+	}
+	return names
+}
+
+// KeepsForCallers gives the keys of the configuration for which something of callers is
+// kept, sealed, until their runs have it, sorted.
+func (s *Settings) KeepsForCallers() []string {
+	names := s.Delegating()
+	for i, name := range names {
+		names[i] = "outgoingAuth of " + name
+	}
+	if len(s.Forwarding.Headers) > 0 {
+		names = append(names, "passthroughHeaders")
+	}
+	if len(s.Forwarding.Meta) > 0 {
+		names = append(names, "passthroughMeta")
 	}
 	return names
 }

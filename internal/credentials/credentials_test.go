@@ -176,9 +176,10 @@ type guarded struct {
 	header string // that is looked at
 	valid  map[string]bool
 	calls  []string // values of the header of executed calls
+	seen   []http.Header
 }
 
-func newGuarded(t *testing.T) *guarded {
+func newGuarded(t *testing.T, options ...server.StreamableHTTPOption) *guarded {
 	g := &guarded{header: "Authorization", valid: map[string]bool{}}
 	s := server.NewMCPServer("guarded", "1", server.WithToolCapabilities(true))
 	s.AddTool(mcp.NewTool("work"), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -187,10 +188,11 @@ func newGuarded(t *testing.T) *guarded {
 		g.calls = append(g.calls, req.Header.Get(g.header))
 		return mcp.NewToolResultText("done"), nil
 	})
-	inner := server.NewStreamableHTTPServer(s)
+	inner := server.NewStreamableHTTPServer(s, options...)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		ok := g.valid[r.Header.Get(g.header)]
+		g.seen = append(g.seen, r.Header.Clone())
 		g.mu.Unlock()
 		if !ok {
 			http.Error(w, "no", http.StatusUnauthorized)

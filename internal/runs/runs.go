@@ -4,6 +4,7 @@
 package runs
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,6 +143,10 @@ type StartRequest struct {
 	// Lacks says why no run can be started: only one that has the ID is attached to,
 	// and without one this is the error. nil = nothing is lacking.
 	Lacks error
+
+	// Keep keeps what the calls of the run need of the request, before the run is started;
+	// an error is that of the start. nil = they need nothing.
+	Keep func(ctx context.Context, id RunID) error
 
 	ScriptLimits *ScriptLimits // of each script of the run; nil = the defaults
 	MaxDepth     int           // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth

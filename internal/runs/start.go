@@ -46,6 +46,12 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 	if req.Lacks != nil {
 		return c.onlyAttach(ctx, req)
 	}
+	if req.Keep != nil {
+		if err := req.Keep(ctx, id); err != nil {
+			return Started{}, fmt.Errorf("starting run %s: %w: %w", id, ErrUnavailable, err)
+		}
+		req.Caller.Forwarded = string(id)
+	}
 	input := newInput(id, req)
 	input.MaxValue, input.MaxJournal = c.maxValue, c.maxValue
 	if err := checkSize(id, input); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // OpenFiles opens the store of a single process, in its data directory.
 func OpenFiles(l *config.Loaded, data string, k Keys, log *slog.Logger) (store.Grants, error) {
-	if len(l.Delegating()) == 0 {
+	if len(l.KeepsForCallers()) == 0 {
 		return nil, nil
 	}
 	sealing, err := k.Sealing()

@@ -257,10 +257,10 @@ func writes(ctx context.Context, tc client.Client, namespace string) error {
 func (x *examination) database(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	needed := x.found != nil && len(x.found.Delegating()) > 0
+	needed := x.found != nil && len(x.found.KeepsForCallers()) > 0
 	switch {
 	case x.Database == "" && needed:
-		x.add("database", CheckFailed, "not given, and "+strings.Join(x.found.Delegating(), ", ")+" need it for credentials of callers", "set --database or PERDURE_DATABASE_URL to a PostgreSQL database")
+		x.add("database", CheckFailed, "not given, and "+strings.Join(x.found.KeepsForCallers(), ", ")+" need it to keep credentials or headers of callers", "set --database or PERDURE_DATABASE_URL to a PostgreSQL database")
 		return
 	case x.Database == "":
 		x.add("database", CheckSkipped, "not given", "set --database, if there is one")

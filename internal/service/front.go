@@ -46,6 +46,7 @@ func newFront(common *shared, o GatewayOptions, prepared <-chan struct{}) (*fron
 		Catalogue:    s.inTurn(all),
 		Registry:     s.registry,
 		Credentials:  s.credentials,
+		Forwarding:   s.opts.Loaded.Forwarding,
 		Keys:         gateway.Keys{Key: o.Keys.Signing, RetiredKeys: o.Keys.Retired},
 		Access:       gateway.Access{Authenticate: s.authenticate(), Metadata: metadataOf(s.callers), Policy: &s.opts.Loaded.Auth.Policy},
 		Timing:       o.Timing,

@@ -140,7 +140,7 @@ func (r Role) open(ctx context.Context, o *Options) (err error) {
 		return nil
 	}
 	var sealing *store.Keys
-	delegating := len(r.Loaded.Delegating()) > 0
+	delegating := len(r.Loaded.KeepsForCallers()) > 0
 	if delegating {
 		if sealing, err = r.Keys.Sealing(); err != nil {
 			return err

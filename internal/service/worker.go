@@ -84,7 +84,7 @@ func (s *executor) start(ctx context.Context) error {
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs
 	history := all.CallHistory()
-	calls := activities.New(planted(s.tools()), s.opts.Logger).WithCallHistory(history.CallBefore).TrackUnknown(history.LastAttempt, history.SentUnread).Measure(history.HistorySize).CatchUp(all.CatchUp).Compose(s.resolve, all.ChildOutcome)
+	calls := activities.New(planted(keptPool{s.tools(), s.credentials}), s.opts.Logger).WithCallHistory(history.CallBefore).TrackUnknown(history.LastAttempt, history.SentUnread).Measure(history.HistorySize).CatchUp(all.CatchUp).Compose(s.resolve, all.ChildOutcome)
 	if s.opts.Loaded.Auth.Policy.Ruled() {
 		calls.Permit(s.permits)
 	}
@@ -97,6 +97,9 @@ func (s *executor) start(ctx context.Context) error {
 	s.hosting = s.startHosting(all)
 	if s.opts.Values != nil {
 		go s.sweepValues(ctx)
+	}
+	if s.opts.Grants != nil {
+		go s.sweepForwarded(ctx)
 	}
 	return nil
 }

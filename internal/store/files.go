@@ -89,7 +89,7 @@ func (f *Files) Change(ctx context.Context, key Key, change func(context.Context
 	return f.write(key, now)
 }
 
-// lock is the lock of a key. Locks are never dropped, since keys are few here.
+// lock is the lock of a key. Those of backends are never dropped, since they are few.
 func (f *Files) lock(key Key) *sync.Mutex {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,8 +122,39 @@ func (f *Files) Wanted(_ context.Context, principal string) ([]string, error) {
 	return backends, err
 }
 
+// SweepRuns implements Grants.
+func (f *Files) SweepRuns(ctx context.Context, ended func(context.Context, string) (bool, error)) error {
+	var due []Key
+	err := f.each(func(_ string, r record) {
+		if strings.HasPrefix(r.Backend, runPrefix) && time.Since(r.Changed) >= RunSweepEvery {
+			due = append(due, r.key())
+		}
+	})
+	for _, key := range due {
+		over, failed := ended(ctx, strings.TrimPrefix(key.Backend, runPrefix))
+		if failed != nil {
+			return failed
+		}
+		if over {
+			err = errors.Join(err, f.write(key, Grant{}))
+			f.forget(key)
+		}
+	}
+	return err
+}
+
+// forget drops the lock of a key that is not used any more.
+func (f *Files) forget(key Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.locks, key)
+}
+
 func (f *Files) prune(context.Context) {
 	err := f.each(func(file string, r record) {
+		if strings.HasPrefix(r.Backend, runPrefix) {
+			return // see SweepRuns
+		}
 		g := Grant{Expires: r.Expires}
 		if g.expired(time.Now()) && !r.Wanted || time.Since(r.Changed) > forgetAfter {
 			_ = os.Remove(file) // tried again later

@@ -44,9 +44,23 @@ type Grants interface {
 	Latest(ctx context.Context, backend string) (Key, bool, error)
 	// Wanted gives the backends that runs of a caller wait for, sorted.
 	Wanted(ctx context.Context, principal string) ([]string, error)
+	// SweepRuns removes the grants of runs (RunKey) that have ended. ended is called for
+	// one run after the other, and for each at most once in RunSweepEvery by all processes
+	// together; if it fails, so does SweepRuns.
+	SweepRuns(ctx context.Context, ended func(ctx context.Context, run string) (bool, error)) error
 	// Close ends the use of the store.
 	Close()
 }
+
+// RunSweepEvery is how often SweepRuns should be called.
+const RunSweepEvery = time.Minute
+
+// runPrefix begins the backend of a RunKey.
+const runPrefix = "perdure/run/"
+
+// RunKey names what a caller has left for one run, and not for one backend. It is kept
+// until the run has ended.
+func RunKey(principal, run string) Key { return Key{Principal: principal, Backend: runPrefix + run} }
 
 const (
 	pruneEvery = time.Hour

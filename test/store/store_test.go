@@ -3,12 +3,14 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +28,7 @@ import (
 type kind struct {
 	open func(t *testing.T, keys *store.Keys) store.Grants
 	raw  func(t *testing.T) []byte
+	age  func(t *testing.T) // has all that it keeps be two minutes older
 }
 
 // forEachKind runs a test against every kind of store, empty.
@@ -62,6 +65,29 @@ func files(t *testing.T) kind {
 			}
 			return all.Bytes()
 		},
+		age: func(t *testing.T) {
+			names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				text, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var record map[string]any
+				if err := json.Unmarshal(text, &record); err != nil {
+					t.Fatal(err)
+				}
+				record["changed"] = time.Now().Add(-2 * time.Minute)
+				if text, err = json.Marshal(record); err == nil {
+					err = os.WriteFile(name, text, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
 	}
 }
 
@@ -82,6 +108,16 @@ func postgres(t *testing.T, url string) kind {
 				t.Fatal(err)
 			}
 			return all.Bytes()
+		},
+		age: func(t *testing.T) {
+			c, err := pgx.Connect(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.Background())
+			if _, err := c.Exec(t.Context(), "update perdure.grants set changed = changed - interval '2 minutes'"); err != nil {
+				t.Fatal(err)
+			}
 		},
 	}
 }
@@ -216,6 +252,40 @@ func TestWantedAndLatest(t *testing.T) {
 		if got, err := s.Wanted(t.Context(), "https://idp#ada"); err != nil || len(got) != 1 {
 			t.Errorf("wanted are %v, %v", got, err)
 		}
+	})
+}
+
+// What is kept for a run goes when the run has ended, and nothing else does.
+func TestSweepRuns(t *testing.T) {
+	t.Parallel()
+	forEachKind(t, func(t *testing.T, k kind) {
+		s := k.open(t, newKeys(t, "a"))
+		over, open := store.RunKey("https://idp#ada", "publish/over"), store.RunKey("", "publish/open")
+		kept := store.Grant{Secret: []byte("x")}
+		for _, key := range []store.Key{over, open, adaMail} {
+			put(t, s, key, kept)
+		}
+		var looked []string
+		sweep := func(want ...string) {
+			t.Helper()
+			looked = nil
+			err := s.SweepRuns(t.Context(), func(_ context.Context, run string) (bool, error) {
+				looked = append(looked, run)
+				return run == "publish/over", nil
+			})
+			slices.Sort(looked)
+			if err != nil || !slices.Equal(looked, want) {
+				t.Errorf("looked for the runs %q, %v; want %q", looked, err, want)
+			}
+		}
+		sweep() // they may not have been started yet
+		k.age(t)
+		sweep("publish/open", "publish/over")
+		check(t, s, over, store.Grant{})
+		check(t, s, open, kept)
+		check(t, s, adaMail, kept)
+		k.age(t)
+		sweep("publish/open")
 	})
 }
 

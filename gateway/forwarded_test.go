@@ -1,0 +1,47 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/backends"
+)
+
+// What the configuration names of a request, its direct calls pass on and the run that
+// it starts has kept; nothing else.
+func TestForwarding(t *testing.T) {
+	t.Parallel()
+	creds := &fakeCredentials{wanted: map[string]string{}}
+	w := newWorld(t, map[string]func(*play){"simple": func(p *play) { p.complete(`{}`) }}, func(o *gateway.Options) {
+		o.Credentials = creds
+		o.Forwarding = backends.Forwarding{Headers: []string{"x-tenant"}, Meta: []string{"acme.example/*", "perdure/*", "progressToken"}}
+	})
+	direct := make(chan backends.Call, 1)
+	w.catalogue.call = func(_ context.Context, c backends.Call) (*backends.Result, error) {
+		direct <- c
+		return &backends.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	const meta = `{"acme.example/trip":{"n":12345678901234567890},"other.example/x":1,"perdure/idempotency-key":"k","progressToken":"p"}`
+	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	ann.call("1", "be_echo", `{}`, meta, "X-Tenant", "blue", "X-Other", "no", "Authorization", "Bearer no").result(false)
+	got := (<-direct).Principal.Forwarded
+	want := backends.Forwarded{Headers: backends.Headers{"X-Tenant": "blue"}, Meta: map[string]json.RawMessage{"acme.example/trip": json.RawMessage(`{"n":12345678901234567890}`)}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("a direct call passes on (-want +got):\n%s", diff)
+	}
+	ann.call("2", "simple", `{}`, meta, "X-Tenant", "blue").result(false)
+	ann.call("3", "simple", `{}`, `{}`).result(false)
+	if diff := cmp.Diff([]string{`user-ann simple blue {"n":12345678901234567890}`}, creds.kept); diff != "" {
+		t.Errorf("kept for runs (-want +got):\n%s", diff)
+	}
+	long := ann.call("4", "be_echo", `{}`, fmt.Sprintf(`{"acme.example/x":%q}`, strings.Repeat("x", 70<<10))).message()
+	if long.Error == nil || long.Error.Code != -32602 || !strings.Contains(long.Error.Message, "the limit is 65536") {
+		t.Errorf("too much is answered %+v", long.Error)
+	}
+}
