@@ -74,9 +74,9 @@ func TestLargeRequestsShare(t *testing.T) {
 	}
 }
 
-// A call that waits for its run holds nothing of its arguments, however large,
-// and no room. (Not parallel: it looks at all memory of this process.)
-func TestWaitingCallHoldsNoArguments(t *testing.T) {
+// A call that waits for its run holds nothing of its request, wherever its client has put
+// something large, and no room. (Not parallel: it looks at all memory of this process.)
+func TestAttackWaitingCallHoldsNothing(t *testing.T) {
 	const size, calls = 5 << 18, 2
 	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, web.NewBodies(2<<20, 10*time.Second))
 	close(slow.start)
@@ -85,35 +85,53 @@ func TestWaitingCallHoldsNoArguments(t *testing.T) {
 		"2025-11-25": {"Mcp-Session-Id", c.session},
 		"2026-07-28": {"Mcp-Method", "tools/call", "Mcp-Name", "gated"},
 	} {
-		body := strings.SplitN(callBody("1", "gated", `{"message":"|"}`, `{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"`+version+
-			`","io.modelcontextprotocol/clientInfo":{"name":"wire","version":"2"},"io.modelcontextprotocol/clientCapabilities":{}}`), "|", 2)
-		before := heap()
-		for range calls { // the room is for one at a time
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url,
-				io.MultiReader(strings.NewReader(body[0]), io.LimitReader(letters{}, size), strings.NewReader(body[1])))
-			if err != nil {
-				t.Fatal(err)
+		meta := `{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"` + version + `"`
+		about, able := `,"io.modelcontextprotocol/clientInfo":{"name":"wire","version":"2"}`, `,"io.modelcontextprotocol/clientCapabilities":{}`
+		before := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"gated",`
+		for where, body := range map[string]string{
+			"arguments":      before + `"arguments":{"message":"|"},"_meta":` + meta + about + able + `}}}`,
+			"cursor":         before + `"cursor":"|","_meta":` + meta + about + able + `}}}`,
+			"taskId":         before + `"taskId":"|","_meta":` + meta + about + able + `}}}`,
+			"inputResponses": before + `"inputResponses":{"a":"|"},"_meta":` + meta + about + able + `}}}`,
+			"tracestate":     before + `"_meta":` + meta + about + able + `,"tracestate":"|"}}}`,
+			"clientInfo":     before + `"_meta":` + meta + `,"io.modelcontextprotocol/clientInfo":{"name":"|"}` + able + `}}}`,
+			"capabilities":   before + `"_meta":` + meta + about + `,"io.modelcontextprotocol/clientCapabilities":{"experimental":{"a":"|"}}}}}`,
+		} {
+			parts, free := strings.SplitN(body, "|", 2), heap()
+			for range calls { // the room is for one at a time
+				hold(t, w, version, header, parts, size)
+				<-slow.begun
 			}
-			for i := 0; i < len(header); i += 2 {
-				request.Header.Set(header[i], header[i+1])
+			if held := heap() - free; held > size {
+				t.Errorf("%s: %d calls with %d MB of %s hold %d KB", version, calls, size>>20, where, held>>10)
 			}
-			request.Header.Set("Mcp-Protocol-Version", version)
-			request.Header.Set("Content-Type", "application/json")
-			request.Header.Set("Accept", "application/json, text/event-stream")
-			request.Header.Set("X-Caller", "ann")
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				t.Fatalf("%s: answered %s", version, response.Status)
-			}
-			<-slow.begun
 		}
-		if held := heap() - before; held > size {
-			t.Errorf("%s: %d calls of %d MB hold %d KB", version, calls, size>>20, held>>10)
-		}
+	}
+}
+
+// hold sends a call with letters between the parts of its body, and waits until it is
+// accepted; its stream is open until the test ends.
+func hold(t *testing.T, w *world, version string, header, parts []string, size int64) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url,
+		io.MultiReader(strings.NewReader(parts[0]), io.LimitReader(letters{}, size), strings.NewReader(parts[1])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	request.Header.Set("Mcp-Protocol-Version", version)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	request.Header.Set("X-Caller", "ann")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { response.Body.Close() })
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: answered %s", version, response.Status)
 	}
 }
 
@@ -156,6 +174,15 @@ func TestWaitingRequestsHoldNoRoom(t *testing.T) {
 	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
 	task := c.request("tools/call", `{"name":"gated","arguments":{},"task":{"ttl":60000}}`).ok().Task
 	pad := `{"progressToken":"p","pad":"` + strings.Repeat("x", 2<<20) + `"}`
+	long := `{"progressToken":"` + strings.Repeat("x", 300) + `"}`
+	for _, names := range []string{
+		callBody("1", "gated", `{}`, long),
+		`{"jsonrpc":"2.0","id":1,"method":"tasks/result","params":{"taskId":"` + task.TaskID + `","_meta":` + long + `}}`,
+	} {
+		if m := c.do(t.Context(), http.MethodPost, names).message(); m.Error == nil || !strings.Contains(m.Error.Message, "progressToken") {
+			t.Errorf("%.60s with a long token is answered %+v", names, m)
+		}
+	}
 	for _, waits := range []string{
 		callBody("1", "perdure_run_await", `{"runId":"`+string(w.runs.only(t))+`"}`, pad),
 		`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"` + task.TaskID + `","_meta":` + pad + `}}`,
@@ -168,9 +195,13 @@ func TestWaitingRequestsHoldNoRoom(t *testing.T) {
 			t.Errorf("beside %.60s a large call is answered %s", waits, got.Status)
 		}
 	}
-	listens := c.do(t.Context(), http.MethodPost, `{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"_meta":`+pad+`}}`)
-	if listens.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("a large subscriptions/listen is answered %s", listens.Status)
+	for about, pad := range map[string]string{
+		"large": `"` + strings.Repeat("x", 65<<10) + `"`, "dense": "[0" + strings.Repeat(",0", 2<<10) + "]",
+	} {
+		listens := c.do(t.Context(), http.MethodPost, `{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"_meta":{"pad":`+pad+`}}}`)
+		if listens.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("a %s subscriptions/listen is answered %s", about, listens.Status)
+		}
 	}
 }
 

@@ -33,6 +33,8 @@ type requests struct {
 // contradicts it; nil = it has none.
 func (rq *requests) serve(ctx context.Context, x *exchange, m *message, admitted bool, misrouted func() error) (answered bool) {
 	switch {
+	case admitted && (m.isCall() || isTaskMethod(m)) && x.params.hasLongNames():
+		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
 	case m.isCall() && admitted:
 		rq.call(ctx, x, misrouted)
 	case isTaskMethod(m) && admitted:
@@ -107,8 +109,6 @@ func (rq *requests) dispatch(ctx context.Context, x *exchange) {
 	l := rq.tools.now()
 	c, err := rq.tools.composite(ctx, l, x.who, x.params)
 	switch {
-	case len(x.params.Meta.ProgressToken) > maxID || len(x.params.Meta.IdempotencyKey) > maxKey:
-		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
 	case err != nil:
 		rq.composites.notStarted(ctx, x, x.params.Name, err)
 	case x.dialect.taskRequest(x.client, x.params) != nil && c == nil && x.params.Name != scriptTool:

@@ -139,6 +139,17 @@ type meta struct {
 	Tracestate  string `json:"tracestate"`
 }
 
+// shed drops all but what following a run takes. Its client may have made each of the
+// others as large as a request.
+func (p *params) shed() {
+	*p = params{Name: p.Name, Meta: meta{ProgressToken: p.Meta.ProgressToken, IdempotencyKey: p.Meta.IdempotencyKey}}
+}
+
+// hasLongNames reports whether what shed keeps is longer than a client may have it.
+func (p *params) hasLongNames() bool {
+	return len(p.Meta.ProgressToken) > maxID || len(p.Meta.IdempotencyKey) > maxKey
+}
+
 // unreadable says what is wrong with params that could not be read.
 func unreadable(err error) string {
 	var wrong *json.UnmarshalTypeError
@@ -184,7 +195,7 @@ func clientName(i mcp.Implementation) string {
 	if len(name) > maxClientID {
 		name = strings.ToValidUTF8(name[:maxClientID], "")
 	}
-	return name
+	return strings.Clone(name) // which keeps nothing of a long one
 }
 
 func isNull(raw json.RawMessage) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -97,21 +98,22 @@ func (f *endpoint) post(w http.ResponseWriter, r *http.Request, who auth.Identit
 	if badParams == nil {
 		c.forwarded, badParams = f.requests.forwarding.Of(r.Header, m.Params)
 	}
-	if m.Method == string(mcp.MethodSubscriptionsListen) && len(body) > largeBody { // it lasts, and would hold the room as long
-		web.RefuseBody(w, &http.MaxBytesError{Limit: largeBody})
+	if m.Method == string(mcp.MethodSubscriptionsListen) && !web.IsSmall(body) {
+		http.Error(w, errLargeListen.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
 	c.release = func() { // of the request, while its answer is waited for
-		m.Params, p.Arguments = nil, nil
+		m.Params = nil
+		p.shed()
 		unread.Reset(nil)
 		free()
 	}
 	f.observed(w, r, c, &m, &p, badParams)
 }
 
-// largeBody is the size up to which a request may last as long as its sender
-// likes.
-const largeBody = 1 << 20
+// errLargeListen refuses a request that lasts as long as its sender likes, and would
+// hold its part of the budget as long.
+var errLargeListen = fmt.Errorf("a subscriptions/listen has at most %d bytes, and no more values than that allows; nothing was done", web.SmallBody)
 
 func orEmpty(raw json.RawMessage) json.RawMessage {
 	if isNull(raw) {

@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Stdio serves MCP on standard input and output.
@@ -110,11 +111,12 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 		c.handling.Go(func() { c.at.calls.cancelled(ctx, client, &p) })
 	case m.Method == string(mcp.MethodInitialize):
 		c.handle(ctx, text, m.ID, nil)
-	case m.Method == string(mcp.MethodSubscriptionsListen) && len(text) > largeBody: // as over HTTP
-		c.refuse(newTopLevel(text), &tooLongError{most: largeBody})
+	case m.Method == string(mcp.MethodSubscriptionsListen) && !web.IsSmall(text): // as over HTTP
+		c.refuse(newTopLevel(text), errLargeListen)
 	case m.isRequest():
 		client.release = func() { // of the request, while its answer is waited for
-			m.Params, p.Arguments, text = nil, nil, nil
+			m.Params, text = nil, nil
+			p.shed()
 			free()
 		}
 		x := newExchange(ctx, client, m.ID, &p, &lineOutlet{c: c})

@@ -272,16 +272,22 @@ func (e *DenseError) Error() string {
 // Weigh waits for the budget for the work on a body. free returns it; a second call does
 // nothing. The error is a *DenseError, a *FullError, or that of ctx.
 func (b *Bodies) Weigh(ctx context.Context, caller string, body []byte) (free func(), err error) {
-	values := int64(countValues(body)) * valueWeight
-	weight := max(int64(len(body)), values)
+	values := weightOfValues(body)
 	switch most := b.work.size / 2; {
 	case values > most:
 		return nil, &DenseError{Limit: int(most / valueWeight)}
-	case weight <= SmallBody:
+	case IsSmall(body):
 		return func() {}, nil
 	}
-	return b.work.Take(ctx, caller, weight)
+	return b.work.Take(ctx, caller, max(int64(len(body)), values))
 }
+
+// IsSmall reports whether the work on a body is not counted.
+func IsSmall(body []byte) bool {
+	return len(body) <= SmallBody && weightOfValues(body) <= SmallBody
+}
+
+func weightOfValues(body []byte) int64 { return int64(countValues(body)) * valueWeight }
 
 // countValues counts the values and names in the JSON of a body, about. Invalid JSON is
 // refused later.

@@ -150,4 +150,3 @@ func leaks(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 }
-
