@@ -113,7 +113,7 @@ func (t *table) row(cells []string, columns []int) string {
 func wrapped(text string, cells int) (lines []string) {
 	line, at := "", 0 // at is where the last word of the line begins
 	for _, r := range text {
-		if live.Cells(line+string(r)) > cells {
+		if cellsIn(line+string(r)) > cells {
 			if at == 0 {
 				at = len(line)
 			}
