@@ -102,7 +102,7 @@ manifests: ## Write deploy/kubernetes.yaml anew from the Helm chart
 
 property: ## Run CASES random definitions in the interpreter, beside a sequential reference, their dry runs and the scripts that they convert to
 	$(GO) test -count=1 -timeout 30m -run '^TestRandomDefinitions$$' ./workflows -cases $(CASES)
-	$(GO) test -count=1 -timeout 30m -run '^(TestRandomRunsInTrouble|TestRetryOfRandomRuns)$$' ./workflows -cases $(TROUBLED)
+	$(GO) test -count=1 -timeout 30m -run '^(TestRandomRunsInTrouble|TestResumeOfRandomRuns)$$' ./workflows -cases $(TROUBLED)
 	$(GO) test -count=1 -timeout 30m -run '^(TestConvertedRandomDefinitions|TestConvertedRandomLanguage)$$' ./workflows -cases $(CONVERTED)
 
 licences: ## Write docs/licences.md: what is linked into the program, and under which licence

@@ -30,7 +30,7 @@ func (workflowKind) Check(at StepCheck) {
 		c.stepErrorf(n, "workflow", "workflow", "workflow %v", err)
 	}
 	if e := n.step.OnError; e != nil && e.Action == Retry {
-		c.stepErrorf(n, "onError.action", "retry", "onError: retry repeats a call, and a composite tool is more than one: say retry in the onError of the steps of %s that may fail; perdure runs retry repeats a run that has failed without what it has completed", n.step.Workflow)
+		c.stepErrorf(n, "onError.action", "retry", "onError: retry repeats a call, and a composite tool is more than one: say retry in the onError of the steps of %s that may fail; perdure runs resume repeats a run that has failed without what it has completed", n.step.Workflow)
 	}
 	c.compensation(n)
 	c.withinRun(n, "workflow")

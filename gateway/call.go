@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -26,6 +27,12 @@ type requests struct {
 	forwarding backends.Forwarding
 	observe    func(context.Context, Operation) (context.Context, func(failure string)) // nil = nobody wants to know
 	log        *slog.Logger
+}
+
+// forwarded gives what backends get of a request: of its headers, nil = none, and of
+// its params. The error is that it is too much.
+func (rq *requests) forwarded(header http.Header, params json.RawMessage) (backends.Forwarded, error) {
+	return rq.forwarding.Of(header, params)
 }
 
 // serve answers a request, unless mcp-go has to: it knows how to list, and says what

@@ -96,7 +96,7 @@ func (f *endpoint) post(w http.ResponseWriter, r *http.Request, who auth.Identit
 	}
 	c.overHTTP, c.streams = true, acceptsStream(r)
 	if badParams == nil {
-		c.forwarded, badParams = f.requests.forwarding.Of(r.Header, m.Params)
+		c.forwarded, badParams = f.requests.forwarded(r.Header, m.Params)
 	}
 	if m.Method == string(mcp.MethodSubscriptionsListen) && !web.IsSmall(body) {
 		http.Error(w, errLargeListen.Error(), http.StatusRequestEntityTooLarge)

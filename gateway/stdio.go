@@ -97,7 +97,7 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 	badParams := json.Unmarshal(orEmpty(m.Params), &p)
 	client := c.client(&m, &p)
 	if badParams == nil {
-		client.forwarded, badParams = c.at.requests.forwarding.Of(nil, m.Params)
+		client.forwarded, badParams = c.at.requests.forwarded(nil, m.Params)
 	}
 	switch {
 	case m.isResponse():

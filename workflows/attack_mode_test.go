@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
-// What a client has answered by a form does not open a gate that a repair has put on
+// What a client has answered by a form does not open a gate that a resumption has put on
 // the approvals page, and what did not have to fit a schema none where it must.
 func TestAttackAnswerOfAnotherMode(t *testing.T) {
 	t.Parallel()
 	const step = `{name: a, description: d, timeout: 100h, steps: [{id: g, type: elicitation, message: m, timeout: 50h}, {id: bad, tool: fail, dependsOn: [g]}, {id: w, tool: write, dependsOn: [bad]}]}`
 	const call = `{name: a, description: d, timeout: 100h, script: "a = elicit('m', timeout='50h', validate=False, schema={'type': 'object', 'properties': {'n': {'type': 'integer'}}})\nif a.action != 'accept':\n    fail('nobody agreed')\ncall_tool('fail')\ncall_tool('write')\n"}`
 	for name, c := range map[string]struct {
-		source, old, now string // what the repair has another definition for; old = "" for none
+		source, old, now string // what the resumption has another definition for; old = "" for none
 		id, content      string
 		opens            bool
 	}{
@@ -38,15 +38,15 @@ func TestAttackAnswerOfAnotherMode(t *testing.T) {
 			if _, failure := before.run(); failure == nil || failure.Error.Tool != "fail" {
 				t.Fatalf("got %+v", failure)
 			}
-			var repair repair.Request
+			var req resume.Request
 			if c.old != "" {
 				ds, diags := definitions.Parse("test.yaml", []byte(strings.Replace(c.source, c.old, c.now, 1)))
 				if len(ds) != 1 {
 					t.Fatal(diags)
 				}
-				repair.Definition = ds[0]
+				req.Definition = ds[0]
 			}
-			plan := before.repair(t, repair)
+			plan := before.resumption(t, req)
 			after := newBench(t, c.source, `{}`, nil)
 			after.input = plan.Input
 			_, failure := after.run()

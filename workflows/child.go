@@ -90,7 +90,7 @@ func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, st
 
 // childArguments expands and checks the arguments for what the definition of the
 // called tool says of its parameters. Arguments other than before make of what a
-// repaired run has recorded what counts for the same arguments only.
+// resumed run has recorded what counts for the same arguments only.
 func (cs *children) childArguments(c childCall, in *RunInput) *Error {
 	program, err := cs.compile(in.Definition)
 	if err != nil {
@@ -163,10 +163,10 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, c.path, cs.id),
 		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, c.path, cs.id),
 	}
-	if in.Repair != nil {
+	if in.Resumption != nil {
 		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		delete(options.Memo, MemoStarted) // it has begun before
-		options.Memo[MemoRepair] = Repair{Of: in.Repair.Of, Time: in.Repair.Time}
+		options.Memo[MemoResumption] = Resumption{Of: in.Resumption.Of, Time: in.Resumption.Time}
 	}
 	if err := cs.budget.waitWhileDraining(ctx); err != nil {
 		return childEnd{call: call, err: err}

@@ -230,7 +230,7 @@ func TestCompensationOrderAfterContinueAsNew(t *testing.T) {
 }
 
 // What an execution does not come to, it hands on: items of a forEach that had
-// failed before, which a repair must not make again.
+// failed before, which a resumption must not make again.
 func TestContinueAsNewHandsOn(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, timeout: 900h, failureMode: best_effort, steps: [

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -214,7 +214,7 @@ func checkEffects(t *testing.T, failure *workflows.Failure, executed func(path s
 }
 
 // What an execution before has done counts as well, whether the run continues as
-// new or is repaired; and a run that completes in spite of failures says no more
+// new or is resumed; and a run that completes in spite of failures says no more
 // of these.
 func TestEffectsOfExecutionsBefore(t *testing.T) {
 	t.Parallel()
@@ -243,7 +243,7 @@ func TestEffectsOfExecutionsBefore(t *testing.T) {
 	second.run()
 	check(second)
 
-	plan := second.repair(t, repair.Request{})
+	plan := second.resumption(t, resume.Request{})
 	third := newBench(t, source, `{}`, nil)
 	third.input = plan.Input
 	third.forEffects()

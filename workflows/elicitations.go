@@ -31,8 +31,8 @@ func (es *elicitations) at(i int) *Elicitation { return &es.list[i] }
 // occurrence counts how often a step has asked, with this time.
 func (es *elicitations) occurrence(path StepPath) int {
 	last := 0
-	if es.in.Repair != nil {
-		last = es.in.Repair.Asked[path]
+	if es.in.Resumption != nil {
+		last = es.in.Resumption.Asked[path]
 	}
 	last = max(last, es.in.Asked[path])
 	for _, e := range es.list {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -47,9 +47,9 @@ func TestParkedCallKeepsItsArguments(t *testing.T) {
 	}
 }
 
-// A repair with other arguments makes a call that was not executed with these,
+// A resumption with other arguments makes a call that was not executed with these,
 // and one without changes with those of before.
-func TestRepairedCallHasTheArgumentsOfTheRepair(t *testing.T) {
+func TestResumedCallHasTheArgumentsOfTheResumption(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, parameters: {type: object, properties: {n: {type: integer}}}, steps: [
 		{id: pay, tool: pay, arguments: {n: "{{.params.n}}", ms: "{{.workflow.duration_ms}}"}}]}`
@@ -66,7 +66,7 @@ func TestRepairedCallHasTheArgumentsOfTheRepair(t *testing.T) {
 			t.Fatalf("got %+v", failure)
 		}
 		journal := b.journal()
-		plan, err := repair.Of("a/1", "execution", &journal, repair.Request{Otherwise: repair.AskAgain, Arguments: tc.changes}, nil)
+		plan, err := resume.Of("a/1", "execution", &journal, resume.Request{Otherwise: resume.AskAgain, Arguments: tc.changes}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestQuestionsAreTakenBack(t *testing.T) {
 }
 
 // A question that was dropped with its forEach before the run continued as new
-// is asked by another ID when the run is repaired.
+// is asked by another ID when the run is resumed.
 func TestDroppedQuestionKeepsItsID(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, timeout: 900h, failureMode: best_effort, steps: [
@@ -142,7 +142,7 @@ func TestDroppedQuestionKeepsItsID(t *testing.T) {
 		t.Fatal("completed")
 	}
 	journal := second.journal()
-	plan, err := repair.Of("a/1", "execution", &journal, repair.Request{Otherwise: repair.AskAgain}, nil)
+	plan, err := resume.Of("a/1", "execution", &journal, resume.Request{Otherwise: resume.AskAgain}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func TestHeldEndsWithTheRun(t *testing.T) {
 }
 
 // A run whose call is held continues as new, where the call is made with the
-// same key; and one that was cancelled meanwhile is repaired.
+// same key; and one that was cancelled meanwhile is resumed.
 func TestHeldAfterContinueAsNew(t *testing.T) {
 	t.Parallel()
 	first := newLine(t, queued, 1000*time.Hour)

@@ -18,20 +18,20 @@ import (
 
 // Names that stand in histories and must never change.
 const (
-	TaskQueue     = "perdure"
-	AnswerSignal  = "elicitation-answer"
-	AskedSignal   = "elicitation-asked"
-	AttachSignal  = "request-attached"
-	ChildSignal   = "child-told"      // to a run from one that it has called, a ChildTold
-	AdoptSignal   = "child-adopted"   // to a run from the one that has called it, an Adopted
-	MemoState     = "perdure"         // memo field that holds a State
-	MemoRepair    = "perdure-repair"  // memo field of a repaired run that holds a Repair without its maps
-	MemoStarted   = "perdure-started" // memo field with the time.Time at which the first execution of a run began
-	MemoParent    = "perdure-parent"  // memo field of a run that a step has called: a Parent
-	CallToolName  = "CallTool"
-	ResolveName   = "ResolveDefinition"
-	OutcomeName   = "RunOutcome"
-	ResultVersion = 1
+	TaskQueue      = "perdure"
+	AnswerSignal   = "elicitation-answer"
+	AskedSignal    = "elicitation-asked"
+	AttachSignal   = "request-attached"
+	ChildSignal    = "child-told"      // to a run from one that it has called, a ChildTold
+	AdoptSignal    = "child-adopted"   // to a run from the one that has called it, an Adopted
+	MemoState      = "perdure"         // memo field that holds a State
+	MemoResumption = "perdure-repair"  // memo field of a resumed run that holds a Resumption without its maps; recorded histories have this name
+	MemoStarted    = "perdure-started" // memo field with the time.Time at which the first execution of a run began
+	MemoParent     = "perdure-parent"  // memo field of a run that a step has called: a Parent
+	CallToolName   = "CallTool"
+	ResolveName    = "ResolveDefinition"
+	OutcomeName    = "RunOutcome"
+	ResultVersion  = 1
 )
 
 // Search attributes, all of type Keyword.
@@ -102,7 +102,7 @@ type RunInput struct {
 	Journal        map[StepPath]record.Entry   `json:"journal,omitempty"`        // by step path; results that are reused
 	Open           []Elicitation               `json:"open,omitempty"`           // elicitations that were open when the run continued as new
 	Continued      bool                        `json:"continued,omitempty"`      // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
-	Repair         *Repair                     `json:"repair,omitempty"`         // nil = this is no repair
+	Resumption     *Resumption                 `json:"repair,omitempty"`         // nil = this is no resumption
 	WasReset       bool                        `json:"wasReset,omitempty"`       // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
 	Unread         map[StepPath]bool           `json:"unread,omitempty"`         // by step path: calls of unsafe tools that workers could not read, and that wait
 	EarlierUnknown map[StepPath]string         `json:"earlierUnknown,omitempty"` // by step path: keyed tools whose call may have been executed
@@ -139,13 +139,13 @@ type Parent struct {
 	Adopted  bool     `json:"adopted,omitempty"` // Temporal does not tell it how this run ends, so this one does
 }
 
-// A Repair says that an execution repeats one that has ended: what that one
+// A Resumption says that an execution repeats one that has ended: what that one
 // completed is in the journal.
-type Repair struct {
+type Resumption struct {
 	Of     string           `json:"of"`               // Temporal's run ID of the execution that is repeated
-	By     string           `json:"by,omitempty"`     // who repairs it
-	Token  string           `json:"token,omitempty"`  // of the plan of this repair; in the memo only
-	Time   int              `json:"time"`             // 1 = the first repair of the run
+	By     string           `json:"by,omitempty"`     // who resumes it
+	Token  string           `json:"token,omitempty"`  // of the plan of this resumption; in the memo only
+	Time   int              `json:"time"`             // 1 = the first resumption of the run
 	Asked  map[StepPath]int `json:"asked,omitempty"`  // by step path: how often it has asked before, so that no ID of an elicitation comes twice
 	Undone map[StepPath]int `json:"undone,omitempty"` // by step path: how often it was undone; executed again, it has a key of its own
 }

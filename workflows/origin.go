@@ -79,10 +79,10 @@ func (o *origin) actsAs() string {
 // keyPath is the path for which the key of a call is made: that of the call,
 // and of a step that was undone and is executed again another one.
 func (o *origin) keyPath(step, call StepPath) StepPath {
-	if o.in.Repair == nil || o.in.Repair.Undone[step] == 0 {
+	if o.in.Resumption == nil || o.in.Resumption.Undone[step] == 0 {
 		return call
 	}
-	return call.Redone(o.in.Repair.Undone[step])
+	return call.Redone(o.in.Resumption.Undone[step])
 }
 
 // tool finds a tool by the name under which clients know it, for a script: one

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	caseCount = flag.Int("cases", 50, "random definitions that TestRandomDefinitions, TestRetryOfRandomRuns and TestRandomRunsInTrouble run")
+	caseCount = flag.Int("cases", 50, "random definitions that TestRandomDefinitions, TestResumeOfRandomRuns and TestRandomRunsInTrouble run")
 	caseSeed  = flag.Uint64("case", 0, "seed of the only case that they run; 0 = all")
 )
 
@@ -83,7 +83,7 @@ type testCase struct {
 	delays   map[string]time.Duration // by step: after which the person answers
 	cancel   time.Duration            // when somebody cancels the run; 0 = never
 	suggest  []time.Duration          // when Temporal suggests to continue as new, in each execution
-	input    *workflows.RunInput      // of a run that is repaired, in which every question is accepted; nil = of a new one
+	input    *workflows.RunInput      // of a run that is resumed, in which every question is accepted; nil = of a new one
 	began    time.Time                // when that is
 
 	calls map[string]*testCase // by step: the definition that it calls, and what is in that; paths are those seen from the run above

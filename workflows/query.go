@@ -24,7 +24,7 @@ type StepReport struct {
 }
 
 // JournalQuery is the query that a run answers with a Journal, also when it has
-// ended: what a repaired run starts with. Its argument is a JournalRequest, which
+// ended: what a resumed run starts with. Its argument is a JournalRequest, which
 // may be missing.
 const JournalQuery = "journal"
 
@@ -48,7 +48,7 @@ type Journal struct {
 func (r *run) tellJournal(req JournalRequest) (Journal, error) {
 	told := Journal{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
 	told.Input.Journal, told.Input.Open, told.Input.Parent = nil, nil, r.parent.known()
-	if before := r.in.Repair; before != nil {
+	if before := r.in.Resumption; before != nil {
 		maps.Copy(told.Undone, before.Undone)
 		maps.Copy(told.Asked, before.Asked)
 	}

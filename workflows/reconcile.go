@@ -132,7 +132,7 @@ func (cs *calls) noteUnsettled(q request, u *Unsettled) {
 
 // unsettledBefore is a call that an execution before has left unsettled. It is
 // made again, if it is, as it was made then: templates may come to other
-// arguments by now, which would be another call. A repair that changes something
+// arguments by now, which would be another call. A resumption that changes something
 // wants it otherwise.
 func (cs *calls) unsettledBefore(q *request) *Unsettled {
 	e, _ := cs.journal.Earlier(q.path)

@@ -296,7 +296,7 @@ func TestCompensationTellsWhatWasAnswered(t *testing.T) {
 }
 
 // The ID of a question that was answered before the run continued as new is not
-// that of another one when the run is repaired.
+// that of another one when the run is resumed.
 func TestAskedBeforeContinueAsNew(t *testing.T) {
 	t.Parallel()
 	first := newBench(t, `{name: a, description: d, timeout: 100h, steps: [{id: g, type: elicitation, message: Go on?, timeout: 50h},

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -216,12 +216,12 @@ return 1`, ""), `{}`, nil)
 	}
 }
 
-// repairOf plans the repair of a run of a bench that has ended, for which nothing
+// resumptionOf plans the resumption of a run of a bench that has ended, for which nothing
 // else is said.
-func repairOf(t *testing.T, b *bench) *repair.Plan {
+func resumptionOf(t *testing.T, b *bench) *resume.Plan {
 	t.Helper()
 	journal := b.journal()
-	plan, err := repair.Of("scripted/test", "execution", &journal, repair.Request{}, nil)
+	plan, err := resume.Of("scripted/test", "execution", &journal, resume.Request{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,9 +229,9 @@ func repairOf(t *testing.T, b *bench) *repair.Plan {
 }
 
 // What a script has repeated until it succeeded is not called again when the run
-// is repaired; what has failed in the end is, and so is what the script went on
+// is resumed; what has failed in the end is, and so is what the script went on
 // from.
-func TestRepairOfRepeatedCalls(t *testing.T) {
+func TestResumptionOfRepeatedCalls(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, script string
@@ -282,7 +282,7 @@ return r`, []string{"echo {}", "broken {}"}},
 				t.Fatal("it did not fail")
 			}
 			after := newBench(t, scripted(test.script, ""), `{}`, nil)
-			after.input = repairOf(t, before).Input
+			after.input = resumptionOf(t, before).Input
 			if got, failure := after.run(); failure != nil || got != "1" {
 				t.Errorf("got %s, %+v", got, failure)
 			}
@@ -294,8 +294,8 @@ return r`, []string{"echo {}", "broken {}"}},
 }
 
 // A within that ran out of its time, or had not ended, has all of it again when
-// the run is repaired, and what was done in it counts.
-func TestRepairOfWithin(t *testing.T) {
+// the run is resumed, and what was done in it counts.
+func TestResumptionOfWithin(t *testing.T) {
 	t.Parallel()
 	source := scripted(`
 def slow():
@@ -310,7 +310,7 @@ return within("5m", slow)`, "")
 		t.Fatalf("it ended with %+v", failure)
 	}
 	after := newBench(t, source, `{}`, nil)
-	after.input = repairOf(t, before).Input
+	after.input = resumptionOf(t, before).Input
 	after.env.SetStartTime(before.env.Now().Add(10 * time.Hour))
 	if got, failure := after.run(); failure != nil || got != "1" {
 		t.Errorf("got %s, %+v", got, failure)
@@ -320,9 +320,9 @@ return within("5m", slow)`, "")
 	}
 }
 
-// What was undone when the run failed is called again by a repair, with a key of
+// What was undone when the run failed is called again by a resumption, with a key of
 // its own, and undone again when that fails, too; what was not is not.
-func TestRepairOfUndoneCalls(t *testing.T) {
+func TestResumptionOfUndoneCalls(t *testing.T) {
 	t.Parallel()
 	source := scripted(`
 call_tool("echo", {"n": 1}, None, policy(undo=undo("unpay", lambda out: {"n": out["n"]})))
@@ -334,7 +334,7 @@ return 1`, "")
 		t.Fatalf("it ended with %+v", failure)
 	}
 	after := newBench(t, source, `{}`, tools)
-	after.input = repairOf(t, before).Input
+	after.input = resumptionOf(t, before).Input
 	if _, failure := after.run(); failure == nil || len(failure.Compensated) != 1 {
 		t.Fatalf("it ended with %+v", failure)
 	}

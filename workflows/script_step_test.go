@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -193,10 +193,10 @@ func TestBombsBesideOtherRuns(t *testing.T) {
 	}
 }
 
-// A script that has failed goes on when it is repaired: what it has done counts,
+// A script that has failed goes on when it is resumed: what it has done counts,
 // what failed is tried again, also where the script went on, and whoever did not
 // agree is asked again.
-func TestScriptIsRepaired(t *testing.T) {
+func TestScriptIsResumed(t *testing.T) {
 	t.Parallel()
 	const script = `
 a = echo(n=1)["n"]
@@ -221,11 +221,11 @@ return [a, b.ok, agreed]
 	if err := answer.Get(&journal); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := repair.Of("scripted/test", "execution", &journal, repair.Request{}, nil)
+	plan, err := resume.Of("scripted/test", "execution", &journal, resume.Request{}, nil)
 	if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "script/main:5" {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
-	plan, err = repair.Of("scripted/test", "execution", &journal, repair.Request{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}}, nil)
+	plan, err = resume.Of("scripted/test", "execution", &journal, resume.Request{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,8 +233,8 @@ return [a, b.ok, agreed]
 	for _, step := range plan.Steps {
 		fates[string(step.Path)] = step.Plan
 	}
-	want := map[string]string{"script/main:1": repair.Reused, "script/main:2": repair.Executed, "script/main:3": repair.Executed,
-		"script/main:4": repair.Reused, "script/main:5": repair.Given}
+	want := map[string]string{"script/main:1": resume.Reused, "script/main:2": resume.Executed, "script/main:3": resume.Executed,
+		"script/main:4": resume.Reused, "script/main:5": resume.Given}
 	if diff := cmp.Diff(want, fates); diff != "" {
 		t.Errorf("the plan: %s", diff)
 	}

@@ -15,14 +15,14 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
 
 // Random runs meet all that can happen to them: answers of calls are lost,
 // credentials are missing, tools fail, people decline, somebody cancels, and the
-// history grows too long up to six times in each execution. They are repaired
+// history grows too long up to six times in each execution. They are resumed
 // until they complete, at last in a world that works. Then their output is what
 // the sequential reference says, and no unsafe call was executed more often than
 // it was undone, and once.
@@ -31,12 +31,12 @@ func TestRandomRunsInTrouble(t *testing.T) {
 	forRandomCases(t, func(t *testing.T, c *testCase) {
 		w := newTrouble(c)
 		completed := w.run(t, c)
-		for repairs := 1; !completed; repairs++ {
-			w.working = repairs > 2
-			if repairs > 3 {
+		for resumptions := 1; !completed; resumptions++ {
+			w.working = resumptions > 2
+			if resumptions > 3 {
 				t.Fatalf("failed in a world that works: %+v", w.failure.Error)
 			}
-			c = w.repair(t, c)
+			c = w.resumption(t, c)
 			completed = w.run(t, c)
 		}
 		for path, n := range w.executed {
@@ -60,7 +60,7 @@ type trouble struct {
 	working  bool            // nothing is lost or denied any more
 	given    bool            // somebody has said what calls came to
 	risk     map[string]bool // by step path: a plan has said that the call may be made again, with other arguments
-	losses   int             // of answers, since the run was last repaired
+	losses   int             // of answers, since the run was last resumed
 	lost     map[string]bool // by step path: the answer of the next call is lost; whether it is executed
 	denied   map[string]int  // by step path: for how many calls a credential is missing
 	executed map[string]int  // by step path: unsafe calls that had their effect
@@ -269,12 +269,12 @@ func (w *trouble) said(path string) string {
 	return string(said)
 }
 
-// repair makes a case of what is left of one that failed. What was asked and
+// resumption makes a case of what is left of one that failed. What was asked and
 // ended the run is accepted from now on.
-func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
+func (w *trouble) resumption(t *testing.T, c *testCase) *testCase {
 	t.Helper()
-	req := repair.Request{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
-	plan := w.last.repair(t, req)
+	req := resume.Request{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
+	plan := w.last.resumption(t, req)
 	for _, u := range plan.Unsettled {
 		call := w.sent[string(u.Path)]
 		req.Unknown[u.Path] = runs.NotHappened
@@ -284,12 +284,12 @@ func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
 		}
 	}
 	w.given = w.given || len(req.Results) > 0
-	plan = w.last.repair(t, req)
+	plan = w.last.resumption(t, req)
 	for _, s := range plan.AtRisk() {
 		w.risk[string(s.Path)] = true
 	}
 	in := plan.Input
-	next := c.repaired(&in, w.last.env.Now())
+	next := c.resumed(&in, w.last.env.Now())
 	for path := range next.failures {
 		if e, done := entryOf(&in, path); w.told[path] || !done && e.Failure() == nil { // else it failed, and the run went on
 			delete(next.failures, path)

@@ -33,11 +33,11 @@ func (k callCommand) printEnd(c *console, r callResult, took time.Duration) {
 	again := run.ID + dataFlag(k.Data)
 	c.notef("  %-16s perdure runs show %s", "what happened", again)
 	if resumable[status] {
-		c.notef("  %-16s perdure runs retry %s%s", "resume", again, k.flagForUnknown(r))
+		c.notef("  %-16s perdure runs resume %s%s", "resume", again, k.flagForUnknown(r))
 	}
 }
 
-// resumable are the statuses of runs that runs retry takes.
+// resumable are the statuses of runs that runs resume takes.
 var resumable = map[string]bool{
 	string(workflows.Failed): true, string(workflows.TimedOut): true, string(workflows.Cancelled): true, string(workflows.Terminated): true,
 }

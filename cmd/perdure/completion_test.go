@@ -26,7 +26,7 @@ func TestComplete(t *testing.T) {
 	root := testModel(t).Model.Node
 	for line, want := range map[string][]string{
 		"ru|":                           {"runs"},
-		"runs re|":                      {"result", "release", "retry", "reconcile"},
+		"runs re|":                      {"result", "release", "resume", "reconcile"},
 		"runs list --stat|":             {"--status"},
 		"runs list --status c|":         {"completed", "cancelled"},
 		"runs list --status=failed --w": {"--waiting"},

@@ -12,6 +12,6 @@ type runsCommand struct {
 	Terminate runsTerminateCommand `cmd:"" help:"End a run at once, without compensation."`
 	Release   runsReleaseCommand   `cmd:"" help:"Execute a quarantined run again."`
 	Fail      runsFailCommand      `cmd:"" help:"Fail a quarantined run without executing it."`
-	Retry     runsRetryCommand     `cmd:"" help:"Resume a failed, timed-out, cancelled or terminated run."`
+	Resume    runsResumeCommand    `cmd:"" help:"Resume a failed, timed-out, cancelled or terminated run."`
 	Reconcile runsReconcileCommand `cmd:"" help:"Record the outcome of a call left unknown."`
 }

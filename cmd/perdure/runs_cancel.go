@@ -57,7 +57,7 @@ type runsCancelCommand struct {
 
 func (runsCancelCommand) Help() string {
 	return `Calls under way are cancelled, completed steps with a compensation are undone, and the
-run ends as cancelled. "perdure runs retry" can resume it. Example:
+run ends as cancelled. "perdure runs resume" can resume it. Example:
 
     perdure runs cancel prepare_review/k3v9a2m4qx --reason 'wrong branch'`
 }

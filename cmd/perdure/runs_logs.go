@@ -18,7 +18,7 @@ type runsLogsCommand struct {
 
 func (runsLogsCommand) Help() string {
 	return `Prints a line for each start, retry and end of a call, each elicitation and who
-answered it, output of scripts, repairs and requests to cancel, oldest first. With
+answered it, output of scripts, resumptions and requests to cancel, oldest first. With
 -o json, each line is a JSON object. Examples:
 
     perdure runs logs prepare_review/k3v9a2m4qx

@@ -57,7 +57,7 @@ type runsFailCommand struct {
 
 func (runsFailCommand) Help() string {
 	return `The run fails with the error code quarantined. It is not executed for that: calls
-under way are not stopped, and nothing is undone. "perdure runs retry" can resume
+under way are not stopped, and nothing is undone. "perdure runs resume" can resume
 it, with another definition if the definition is the cause. Example:
 
     perdure runs fail prepare_review/k3v9a2m4qx --reason 'the report is too large'`

@@ -12,7 +12,7 @@ type runsTerminateCommand struct {
 
 func (runsTerminateCommand) Help() string {
 	return `For a run that cannot be cancelled. Calls under way are not cancelled, and completed
-steps are not undone. "perdure runs retry" can resume it. Example:
+steps are not undone. "perdure runs resume" can resume it. Example:
 
     perdure runs terminate prepare_review/k3v9a2m4qx --reason 'stuck'`
 }

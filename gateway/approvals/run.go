@@ -167,7 +167,7 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 	if run.Closed != nil {
 		data.Closed = in.moment(*run.Closed)
 		outcome, err := in.Runs.Result(r.Context(), run.ID)
-		if err != nil && !errors.Is(err, runs.ErrNotFinished) { // it may have been repaired just now
+		if err != nil && !errors.Is(err, runs.ErrNotFinished) { // it may have been resumed just now
 			in.fail(w, who, run.ID, err)
 			return
 		}

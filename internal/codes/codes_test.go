@@ -67,8 +67,8 @@ func TestTable(t *testing.T) {
 // otherWords are literals that are spelled like a code and mean something else.
 var otherWords = map[string][]string{
 	"worker_lost":     {"internal/runs/log.go"},           // a kind of log entry
-	"outcome_unknown": {"internal/runs/preview.go"},       // an outlook of a resume
-	"under_way":       {"internal/runs/repair/repair.go"}, // the fate of a step
+	"outcome_unknown": {"internal/runs/preview.go"},       // an outlook of a resumption
+	"under_way":       {"internal/runs/resume/resume.go"}, // the fate of a step
 }
 
 // A code is written in the table and nowhere else: not as the code of an error, and,

@@ -77,7 +77,7 @@ func (a *archive) lastEvents(ctx context.Context, x *commonpb.WorkflowExecution)
 }
 
 // firstStart is when the first execution of a run began. Temporal does not say so
-// in lists, nor of a run that was repaired; the run carries it from the process that
+// in lists, nor of a run that was resumed; the run carries it from the process that
 // has started it, whose clock may be ahead.
 func (a *archive) firstStart(info *workflowpb.WorkflowExecutionInfo) time.Time {
 	started := info.StartTime.AsTime()

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs/history"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -135,7 +135,7 @@ func (c closedConverter) FromPayloads(p *commonpb.Payloads, into ...any) error {
 }
 
 // A step may be called like what undoes one.
-func TestRetryOfAStepCalledCompensate(t *testing.T) {
+func TestResumeOfAStepCalledCompensate(t *testing.T) {
 	t.Parallel()
 	defs, diags := definitions.Parse("nested.yaml", []byte(`{name: nested, description: d, steps: [
 		{id: each, type: forEach, collection: '["a"]', step: {id: compensate, type: forEach, collection: '["b"]', step: {tool: pay}}}]}`))
@@ -147,12 +147,12 @@ func TestRetryOfAStepCalledCompensate(t *testing.T) {
 		Input:     workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
 		Unsettled: map[workflows.StepPath]workflows.Unsettled{path: {Times: 1}},
 	}
-	plan, err := repair.Of("nested/1", "execution", record, repair.Request{Otherwise: repair.Happened}, nil)
+	plan, err := resume.Of("nested/1", "execution", record, resume.Request{Otherwise: resume.Happened}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in := plan.Input; !in.Journal[path].Done() || len(in.Repair.Undone) != 0 {
-		t.Errorf("the repair begins with %+v, undone %v", in.Journal, in.Repair.Undone)
+	if in := plan.Input; !in.Journal[path].Done() || len(in.Resumption.Undone) != 0 {
+		t.Errorf("the resumption begins with %+v, undone %v", in.Journal, in.Resumption.Undone)
 	}
 }
 

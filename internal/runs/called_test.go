@@ -31,7 +31,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -394,9 +394,9 @@ func awaitContinued(t testing.TB, c *runs.Client, temporal client.Client, id run
 	t.Fatal("the run does not continue as new")
 }
 
-// A run whose called run has failed is repaired with what that has done: nothing
+// A run whose called run has failed is resumed with what that has done: nothing
 // that has completed is executed again, and keys stay what they were.
-func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
+func TestResumptionGoesDownIntoCalledRuns(t *testing.T) {
 	t.Parallel()
 	c, _ := compose(t)
 	calls := note(t, "a", "b")
@@ -415,7 +415,7 @@ func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
 	if outcome := all[len(all)-1].Outcome; outcome.Status != workflows.Failed || outcome.Failure.Error.StepPath != "review/ship" {
 		t.Fatalf("got %+v", outcome)
 	}
-	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{By: "ada"})
+	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{By: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +430,7 @@ func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
 	calls.mu.Lock()
 	calls.fail = nil
 	calls.mu.Unlock()
-	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
+	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	again := followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
@@ -452,7 +452,7 @@ func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
 
 // A called run that has failed and that Temporal keeps no longer is not begun anew
 // with what it has done unless that is said.
-func TestRepairWithoutWhatACalledRunHasDone(t *testing.T) {
+func TestResumptionWithoutWhatACalledRunHasDone(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
 	calls := note(t, "a", "b")
@@ -467,17 +467,17 @@ func TestRepairWithoutWhatACalledRunHasDone(t *testing.T) {
 	answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
 	followTo(t, c, id, 0, runs.EventDone)
 	remove(t, temporal, gate.Run)
-	if plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{}); err == nil || !strings.Contains(err.Error(), "--from review") {
+	if plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{}); err == nil || !strings.Contains(err.Error(), "--from review") {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	if _, err := c.Repairs().Plan(t.Context(), id, repair.Request{From: []string{"review"}}); err != nil {
+	if _, err := c.Resumptions().Plan(t.Context(), id, resume.Request{From: []string{"review"}}); err != nil {
 		t.Error(err)
 	}
 }
 
 // Neither is one with whose failure the run went on, where its step is executed
 // again because what it depends on was undone.
-func TestRepairWithoutWhatAContinuedRunHasDone(t *testing.T) {
+func TestResumptionWithoutWhatAContinuedRunHasDone(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
 	calls := note(t, "b")
@@ -499,7 +499,7 @@ steps:
 `)))
 	followTo(t, c, id, 0, runs.EventDone)
 	again := func() error {
-		_, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
+		_, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
 		return err
 	}
 	if err := again(); err != nil {
@@ -516,9 +516,9 @@ steps:
 	}
 }
 
-// A repair that did not come to a called run leaves to the next one what that has
+// A resumption that did not come to a called run leaves to the next one what that has
 // done, also when Temporal has deleted it since.
-func TestRepairAfterOneThatFailedBefore(t *testing.T) {
+func TestResumptionAfterOneThatFailedBefore(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
 	calls := note(t, "a", "b")
@@ -556,11 +556,11 @@ steps:
 		calls.mu.Lock()
 		broken = breaks
 		calls.mu.Unlock()
-		plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
+		plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Repairs().Execute(t.Context(), plan); err != nil {
+		if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
 		return ended()
@@ -572,11 +572,11 @@ steps:
 	}
 	review := d.Steps[slices.IndexFunc(d.Steps, func(s runs.StepRecord) bool { return s.Path == "review" })]
 	if o := again("early"); o.Status != workflows.Failed || o.Failure.Error.StepPath != "early" {
-		t.Fatalf("the first repair came to %+v", o)
+		t.Fatalf("the first resumption came to %+v", o)
 	}
 	remove(t, temporal, string(review.Run))
 	if o := again("none"); o.Status != workflows.Completed {
-		t.Fatalf("the second repair came to %+v", o)
+		t.Fatalf("the second resumption came to %+v", o)
 	}
 	if diff := cmp.Diff([]string{"early", "put", "ship", "early", "early", "ship"}, calls.paths()); diff != "" {
 		t.Errorf("called were (-want +got):\n%s", diff)
@@ -585,7 +585,7 @@ steps:
 
 // A run that continues as new while one waits that it has called, and that is
 // deleted meanwhile, says so and does not wait until its time is over. It is
-// repaired with what somebody knows of the called run, or by calling it anew.
+// resumed with what somebody knows of the called run, or by calling it anew.
 func TestCalledRunIsDeleted(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
@@ -606,18 +606,18 @@ func TestCalledRunIsDeleted(t *testing.T) {
 		outcome.Failure.Error.Category != codes.CategoryOutcomeUnknown {
 		t.Fatalf("got %+v", outcome)
 	}
-	if plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{}); err == nil || !strings.Contains(err.Error(), "--from review") || !strings.Contains(err.Error(), "--step-result review=") {
+	if plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{}); err == nil || !strings.Contains(err.Error(), "--from review") || !strings.Contains(err.Error(), "--step-result review=") {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{From: []string{"review"}})
+	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{From: []string{"review"}})
 	if err != nil || len(plan.Unsettled) > 0 {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	plan, err = c.Repairs().Plan(t.Context(), id, repair.Request{Results: map[workflows.StepPath]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
+	plan, err = c.Resumptions().Plan(t.Context(), id, resume.Request{Results: map[workflows.StepPath]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
+	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	again := followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
@@ -648,7 +648,7 @@ func remove(t testing.TB, temporal client.Client, id string) {
 }
 
 // A run that was terminated above one that goes on takes that up again.
-func TestRepairTakesUpACalledRunThatGoesOn(t *testing.T) {
+func TestResumptionTakesUpACalledRunThatGoesOn(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
 	calls := note(t, "a", "b")
@@ -657,14 +657,14 @@ func TestRepairTakesUpACalledRunThatGoesOn(t *testing.T) {
 	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
+	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plan.Steps) != 1 || plan.Steps[0].Plan != repair.UnderWay {
+	if len(plan.Steps) != 1 || plan.Steps[0].Plan != resume.UnderWay {
 		t.Errorf("the plan is %+v", plan.Steps)
 	}
-	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
+	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	child := runs.RunID(gate.Run)
@@ -693,7 +693,7 @@ func TestCalledRunIsUndoneAsItEnded(t *testing.T) {
 }
 
 // takenUpAndUndone is a run that was terminated while one went on that it had
-// called, and that was repaired: that ends after another step, and is undone with
+// called, and that was resumed: that ends after another step, and is undone with
 // it.
 func takenUpAndUndone(t *testing.T, c *runs.Client, temporal client.Client) (runs.RunID, *runs.Outcome) {
 	t.Helper()
@@ -719,11 +719,11 @@ steps:
 	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
+	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
+	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	answer(t, c, runs.RunID(gate.Run), runs.Answer{ElicitationID: "ok#1", Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})

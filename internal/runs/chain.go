@@ -85,7 +85,7 @@ func (a *archive) chain(ctx context.Context, id RunID) ([]execution, error) {
 	}
 	info := d.WorkflowExecutionInfo
 	runID := info.Execution.RunId
-	if _, repaired := info.GetMemo().GetFields()[workflows.MemoRepair]; runID == info.FirstRunId && !repaired {
+	if _, resumed := info.GetMemo().GetFields()[workflows.MemoResumption]; runID == info.FirstRunId && !resumed {
 		return []execution{{runID: runID}}, nil
 	}
 	var chain []execution
@@ -113,7 +113,7 @@ func (a *archive) predecessor(ctx context.Context, id RunID, runID string) (x ex
 			return x, "", err
 		}
 		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
-			before = cmp.Or(started.ContinuedExecutionRunId, a.repairs(started))
+			before = cmp.Or(started.ContinuedExecutionRunId, a.resumes(started))
 		}
 		failed := e.GetWorkflowTaskFailedEventAttributes()
 		if failed.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW && failed.NewRunId == runID {
@@ -123,13 +123,13 @@ func (a *archive) predecessor(ctx context.Context, id RunID, runID string) (x ex
 	return x, before, nil
 }
 
-// repairs is the execution that another one repeats; "" if it repeats none.
-func (a *archive) repairs(started *historypb.WorkflowExecutionStartedEventAttributes) string {
+// resumes is the execution that another one repeats; "" if it repeats none.
+func (a *archive) resumes(started *historypb.WorkflowExecutionStartedEventAttributes) string {
 	var in struct { // of a workflows.RunInput, whatever build has recorded the rest
-		Repair *workflows.Repair `json:"repair"`
+		Resumption *workflows.Resumption `json:"repair"`
 	}
-	if a.converter.FromPayloads(started.GetInput(), &in) != nil || in.Repair == nil {
+	if a.converter.FromPayloads(started.GetInput(), &in) != nil || in.Resumption == nil {
 		return ""
 	}
-	return in.Repair.Of
+	return in.Resumption.Of
 }

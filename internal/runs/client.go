@@ -36,7 +36,7 @@ type Config struct {
 	// not signed.
 	Keys *secrets.Keys
 	// LargeInputs is DataConverter that keeps large values elsewhere, with which
-	// runs are repaired that know of that. nil = there is nowhere to.
+	// runs are resumed that know of that. nil = there is nowhere to.
 	LargeInputs converter.DataConverter
 	// Room waits until what ctx is of may hold so many bytes of an outcome, until it
 	// ends. Its errors are returned. nil = there is always room.

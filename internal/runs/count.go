@@ -18,7 +18,7 @@ import (
 
 // Counts are how many runs there are in which state.
 type Counts struct {
-	// Status counts executions by status. A run that was repaired is counted
+	// Status counts executions by status. A run that was resumed is counted
 	// with each of those that have ended, for as long as they are kept.
 	Status map[Status]int64
 	// Waiting counts the open runs by what they wait for.

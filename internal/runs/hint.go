@@ -36,7 +36,7 @@ func hintForEffects(e *Error, effects *Effects) string {
 		hint = Hint(e, nil) + " " + hint
 	}
 	if len(effects.Completed) > 0 && e.RunID != "" {
-		hint += fmt.Sprintf(" To resume it without that: perdure runs retry %s.", e.RunID)
+		hint += fmt.Sprintf(" To resume it without that: perdure runs resume %s.", e.RunID)
 	}
 	return hint
 }

@@ -37,7 +37,7 @@ func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
 			return nil, err
 		}
 		for _, run := range page {
-			if !seen[run.ID] && len(list) < limit { // a run that was reset or repaired has several executions
+			if !seen[run.ID] && len(list) < limit { // a run that was reset or resumed has several executions
 				seen[run.ID] = true
 				list = append(list, run)
 			}
@@ -52,7 +52,7 @@ func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
 
 // ListPage returns runs that match, in the order of the index, Limit of them at
 // most, and where the next page begins; "" = there is none. A first page is
-// asked for by "". A run that was reset or repaired may be there more than once.
+// asked for by "". A run that was reset or resumed may be there more than once.
 func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Run, next string, err error) {
 	token, err := base64.RawURLEncoding.DecodeString(from)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Client) listed(ctx context.Context, f Filter, executions []*workflowpb.
 func (c *Client) listedRun(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (*Run, error) {
 	run := c.run(info)
 	current, err := c.isCurrent(ctx, f, info)
-	if err != nil || !current || run.Started.Before(f.Since) { // it has continued, or was repaired, since
+	if err != nil || !current || run.Started.Before(f.Since) { // it has continued, or was resumed, since
 		return nil, err
 	}
 	if err := c.addEnd(ctx, &run, info, f.Errors); err != nil {

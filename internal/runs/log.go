@@ -24,7 +24,7 @@ type LogKind string
 const (
 	LogStarted   LogKind = "run_started"
 	LogContinued LogKind = "run_continued" // in a new execution, as its history had grown long
-	LogRepaired  LogKind = "run_repaired"  // somebody has retried it
+	LogResumed   LogKind = "run_resumed"   // after it had ended
 	LogReset     LogKind = "run_reset"     // somebody has used Temporal's reset
 	LogCancel    LogKind = "cancel_requested"
 	LogEnded     LogKind = "run_ended"
@@ -54,7 +54,7 @@ type LogEntry struct {
 	Tool    string             `json:"tool,omitempty"`    // of a call
 	Attempt int                `json:"attempt,omitempty"` // of a call
 	Status  string             `json:"status,omitempty"`  // of a call or a run that has ended, of a question that is closed
-	By      string             `json:"by,omitempty"`      // who called, answered or repaired; of what is refused, who it says it is
+	By      string             `json:"by,omitempty"`      // who called, answered or resumed; of what is refused, who it says it is
 
 	// Of a question that was answered.
 	Action   string          `json:"action,omitempty"`

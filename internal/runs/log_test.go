@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
 // What happened is told in the order of time, with who did it: calls and their
-// attempts, questions, answers that were not taken, a cancel, and a repair.
+// attempts, questions, answers that were not taken, a cancel, and a resumption.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
@@ -93,7 +93,7 @@ steps:
 		t.Fatal("the log does not end with the run")
 	}
 
-	retry(t, c, id, repair.Request{By: "dora"})
+	resumeRun(t, c, id, resume.Request{By: "dora"})
 	for e, err := range c.Follow(t.Context(), id, 0) {
 		if err != nil {
 			t.Fatal(err)
@@ -102,9 +102,9 @@ steps:
 			break
 		}
 	}
-	want = append(want, "run_repaired repair 1 by dora: resumed", "question_opened four asks: And now? (until")
+	want = append(want, "run_resumed resumption 1 by dora: resumed", "question_opened four asks: And now? (until")
 	if diff := cmp.Diff(want, logOf(t, c, id, false)); diff != "" {
-		t.Errorf("the log after a repair (-want +got):\n%s", diff)
+		t.Errorf("the log after a resumption (-want +got):\n%s", diff)
 	}
 }
 

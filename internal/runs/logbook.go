@@ -75,8 +75,8 @@ func began(f history.Began) LogEntry {
 	switch f.How {
 	case history.Continued:
 		return LogEntry{Kind: LogContinued, Text: "goes on in a new execution, as its history has grown long"}
-	case history.Repaired:
-		return LogEntry{Kind: LogRepaired, By: in.Repair.By, Text: fmt.Sprintf("repair %d by %s: resumed", in.Repair.Time, cmp.Or(in.Repair.By, "unknown"))}
+	case history.Resumed:
+		return LogEntry{Kind: LogResumed, By: in.Resumption.By, Text: fmt.Sprintf("resumption %d by %s: resumed", in.Resumption.Time, cmp.Or(in.Resumption.By, "unknown"))}
 	}
 	return LogEntry{Kind: LogStarted, By: in.Caller.Subject, Text: fmt.Sprintf("%s %s was called by %s", in.Definition.Name, cmp.Or(in.Definition.Version, shortDigest(in.Definition.Digest)), callerName(in.Caller))}
 }

@@ -130,7 +130,7 @@ func (h *historyReader) resumed(ctx context.Context) error {
 }
 
 // ended says whether an execution ended in a way from which a run may go on in
-// another: because it is reset, or because it is repaired.
+// another: because it is reset, or because it is resumed.
 func ended(e *historypb.HistoryEvent) bool {
 	switch e.EventType {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,

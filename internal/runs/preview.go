@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
-// An Outlook says what a repair of a run would come to.
+// An Outlook says what a resumption of a run would come to.
 type Outlook string
 
 // The outlooks, in the order in which a Preview has them.
@@ -28,17 +28,17 @@ const (
 
 var outlooks = []Outlook{Resumes, Repeats, OutcomeUnknown, Impossible, Resumed}
 
-// A Preview is what a repair of many runs would do, by groups of runs with which it
+// A Preview is what a resumption of many runs would do, by groups of runs with which it
 // would do the same.
 type Preview struct {
 	Groups      []PreviewGroup      `json:"groups"`
 	Definitions []PreviewDefinition `json:"definitions"` // that the runs have, the most frequent first
 }
 
-// A PreviewGroup is runs with which a repair would do the same.
+// A PreviewGroup is runs with which a resumption would do the same.
 type PreviewGroup struct {
 	Outlook Outlook       `json:"outlook"`
-	Steps   []repair.Step `json:"steps,omitempty"`  // that began before; an item of a forEach is [*]
+	Steps   []resume.Step `json:"steps,omitempty"`  // that began before; an item of a forEach is [*]
 	Reason  string        `json:"reason,omitempty"` // of Impossible; see Cause
 
 	// RepeatedCall is what a call gives that is repeated once its run is resumed.
@@ -72,9 +72,9 @@ func (p *Preview) Count(o Outlook) (n int) {
 // previewWidth is how many runs are planned at a time.
 const previewWidth = 4
 
-// Preview plans the repair of runs. It changes nothing, and returns an error only if
+// Preview plans the resumption of runs. It changes nothing, and returns an error only if
 // Temporal or the workers do not answer, or ctx ends.
-func (r Repairs) Preview(ctx context.Context, ids []RunID, req repair.Request) (*Preview, error) {
+func (r Resumptions) Preview(ctx context.Context, ids []RunID, req resume.Request) (*Preview, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p := newPreviewer()
@@ -97,16 +97,16 @@ func (r Repairs) Preview(ctx context.Context, ids []RunID, req repair.Request) (
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("planning repairs: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("planning resumptions: %w", context.Cause(ctx))
 	}
 	return p.preview(), nil
 }
 
 // ExecuteAs resumes a run of a group of a preview, if it still would do with the run
 // what the preview says. If not, it is ErrChanged.
-func (r Repairs) ExecuteAs(ctx context.Context, group PreviewGroup, run PreviewRun, req repair.Request) error {
+func (r Resumptions) ExecuteAs(ctx context.Context, group PreviewGroup, run PreviewRun, req resume.Request) error {
 	plan, err := r.Plan(ctx, run.ID, req)
-	if errors.Is(err, ErrNotRetryable) {
+	if errors.Is(err, ErrNotResumable) {
 		return fmt.Errorf("run %s: %w", run.ID, ErrChanged)
 	}
 	if err != nil {
@@ -129,7 +129,7 @@ func newPreviewer() *previewer {
 	return &previewer{groups: map[string]*PreviewGroup{}, definitions: map[string]*PreviewDefinition{}}
 }
 
-func (p *previewer) add(id RunID, plan *repair.Plan, err error) {
+func (p *previewer) add(id RunID, plan *resume.Plan, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := groupOf(plan, err)
@@ -174,9 +174,9 @@ func (p *previewer) preview() *Preview {
 }
 
 // groupOf is the group, without runs, of a run that is planned so.
-func groupOf(plan *repair.Plan, err error) PreviewGroup {
+func groupOf(plan *resume.Plan, err error) PreviewGroup {
 	switch {
-	case errors.Is(err, ErrNotRetryable):
+	case errors.Is(err, ErrNotResumable):
 		return PreviewGroup{Outlook: Resumed}
 	case err != nil:
 		return PreviewGroup{Outlook: Impossible, Reason: general(err.Error(), "")}
@@ -193,16 +193,16 @@ func groupOf(plan *repair.Plan, err error) PreviewGroup {
 
 // sites are the steps of a plan and the calls whose outcome is unknown, without the
 // numbers of items.
-func sites(plan *repair.Plan) []repair.Step {
+func sites(plan *resume.Plan) []resume.Step {
 	steps := slices.Clone(plan.Steps)
 	for _, u := range plan.Unsettled {
-		steps = slices.DeleteFunc(steps, func(s repair.Step) bool { return s.Path == u.Path })
-		steps = append(steps, repair.Step{Path: u.Path, Tool: u.Call.Tool, Plan: repair.Unknown})
+		steps = slices.DeleteFunc(steps, func(s resume.Step) bool { return s.Path == u.Path })
+		steps = append(steps, resume.Step{Path: u.Path, Tool: u.Call.Tool, Plan: resume.Unknown})
 	}
 	for i, s := range steps {
 		steps[i].Path = workflows.StepPath(items.ReplaceAllString(string(s.Path), "[*]"))
 	}
-	slices.SortStableFunc(steps, func(a, b repair.Step) int {
+	slices.SortStableFunc(steps, func(a, b resume.Step) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Plan, b.Plan))
 	})
 	return slices.Compact(steps)

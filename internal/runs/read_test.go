@@ -603,8 +603,8 @@ func (s *script) long(calls int) {
 	s.succeed()
 }
 
-// What a repair repeats is known also where its record is of another build.
-func TestRepairsOfAnotherBuild(t *testing.T) {
+// What a resumption repeats is known also where its record is of another build.
+func TestResumptionsOfAnotherBuild(t *testing.T) {
 	t.Parallel()
 	c := converter.GetDefaultDataConverter()
 	input, err := c.ToPayloads(json.RawMessage(`{"journal":{"s":{"kind":"of tomorrow"}},"repair":{"of":"before"}}`))
@@ -612,7 +612,7 @@ func TestRepairsOfAnotherBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &archive{converter: c}
-	if got := a.repairs(&historypb.WorkflowExecutionStartedEventAttributes{Input: input}); got != "before" {
+	if got := a.resumes(&historypb.WorkflowExecutionStartedEventAttributes{Input: input}); got != "before" {
 		t.Errorf("it repeats %q", got)
 	}
 }

@@ -169,7 +169,7 @@ type Run struct {
 	Version      string        `json:"version,omitempty"`
 	Status       Status        `json:"status"`
 	Caller       string        `json:"caller"`
-	Started      time.Time     `json:"started"` // its first execution, however often it has continued or was repaired
+	Started      time.Time     `json:"started"` // its first execution, however often it has continued or was resumed
 	Closed       *time.Time    `json:"closed,omitempty"`
 	Cause        string        `json:"cause,omitempty"`      // why it was terminated, as whoever did so has said; "" = it was not, or nobody said
 	Error        *Error        `json:"error,omitempty"`      // with which it ended, where Filter.Errors asks for it

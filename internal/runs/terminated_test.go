@@ -6,7 +6,7 @@ import (
 
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -88,7 +88,7 @@ func TestCalledRunIsTerminated(t *testing.T) {
 	}
 }
 
-// A run that has continued, or was repaired, is shown with its first start.
+// A run that has continued, or was resumed, is shown with its first start.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	t.Run("continued", func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestFirstStart(t *testing.T) {
 		followTo(t, c, id, 0, runs.EventDone)
 		checkStart(t, c, id, runs.Filter{Caller: t.Name(), Status: runs.Failed}, began)
 	})
-	t.Run("repaired", func(t *testing.T) {
+	t.Run("resumed", func(t *testing.T) {
 		t.Parallel()
 		c, _ := connect(t)
 		s := newScript(t)
@@ -121,11 +121,11 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 		began := time.Now()
 		id := start(t, c, req)
 		followTo(t, c, id, 0, runs.EventDone)
-		retry(t, c, id, repair.Request{})
+		resumeRun(t, c, id, resume.Request{})
 		followTo(t, c, id, 0, runs.EventDone)
 		s.fail("only", nil)
 		again := time.Now()
-		retry(t, c, id, repair.Request{})
+		resumeRun(t, c, id, resume.Request{})
 		followTo(t, c, id, 0, runs.EventDone)
 		checkStart(t, c, id, runs.Filter{Caller: t.Name(), Status: workflows.Completed}, began)
 		if listed := ids(t, c, runs.Filter{Caller: t.Name(), Since: again}); len(listed) > 0 {

@@ -119,7 +119,7 @@ func withoutReloaded(s config.Settings) config.Settings {
 var restartKeys = map[string]string{
 	"Name": "name", "Backends": "backends", "Prefix": "aggregation.compositeToolPrefix", "LogLevel": "operational.logLevel",
 	"Auth": "incomingAuth or approvals", "Scripts": "scripts", "Quotas": "quotas", "MaxDepth": "maxWorkflowDepth",
-	"Outgoing": "outgoingAuth", "Limits": "limits of backends", "Telemetry": "telemetry", "Publishing": "publishing", "OnDisconnect": "onDisconnect",
+	"Outgoing": "outgoingAuth", "Forwarding": "passthroughHeaders or passthroughMeta", "Limits": "limits of backends", "Telemetry": "telemetry", "Publishing": "publishing", "OnDisconnect": "onDisconnect",
 }
 
 // needRestart names the keys whose settings differ.

@@ -96,11 +96,11 @@ func TestAttackWorkerKiller(t *testing.T) {
 	if out := k.must(t, "runs", "list", "--status", "failed"); !strings.Contains(out, failed) {
 		t.Errorf("the failed run is not listed:\n%s", out)
 	}
-	// What it has done is asked for, which does not execute it; the repair does.
+	// What it has done is asked for, which does not execute it; the resumption does.
 	k.mend(t, true)
-	k.must(t, "runs", "retry", failed, "--yes")
+	k.must(t, "runs", "resume", failed, "--yes")
 	k.answer(t, k.gates(t, "failed-2", 1), "approval")
-	until(t, "the repaired run to complete", func() bool { return k.show(t, failed).Status == runs.Completed })
+	until(t, "the resumed run to complete", func() bool { return k.show(t, failed).Status == runs.Completed })
 	k.wrote(t, "failed-2", "failed-2:before", "failed-2:after")
 
 	k.mend(t, false)

@@ -154,11 +154,11 @@ func TestRunbookOfABadDefinition(t *testing.T) {
 	}
 }
 
-// TestRepeatedCallAfterARepair does what the command says of a call that is sent again
+// TestRepeatedCallAfterAResumption does what the command says of a call that is sent again
 // with its key.
-func TestRepeatedCallAfterARepair(t *testing.T) {
+func TestRepeatedCallAfterAResumption(t *testing.T) {
 	t.Parallel()
-	w := newRepairWorld(t)
+	w := newResumeWorld(t)
 	w.broken.Store(true)
 	c := w.dial(t, legacy, nil)
 	call := toolCall{name: "five", arguments: map[string]any{"key": "k"}, key: "once"}
@@ -167,7 +167,7 @@ func TestRepeatedCallAfterARepair(t *testing.T) {
 	}
 	id := w.onlyRun(t, "five", "failed")
 	w.broken.Store(false)
-	_, told, err := w.try(t, "runs", "retry", id, "--set", "params.key=other", "--yes")
+	_, told, err := w.try(t, "runs", "resume", id, "--set", "params.key=other", "--yes")
 	if err != nil || !strings.Contains(told, "the arguments that it had, gets the result of the resumed run") || !strings.Contains(told, "key_reused") {
 		t.Errorf("the command says: %v, %s", err, told)
 	}

@@ -137,7 +137,7 @@ func TestComposition(t *testing.T) {
 		sameJSON(t, "the result of the same call", shipCall("gone").must(t, w.dial(t, modern, nil)), `{"told": "ordered"}`)
 		once(t, "gone")
 	})
-	t.Run("failed, told in each era, and repaired", func(t *testing.T) {
+	t.Run("failed, told in each era, and resumed", func(t *testing.T) {
 		broken.Store(true)
 		for _, version := range []string{legacy, modern} {
 			key := "broken-" + version
@@ -159,7 +159,7 @@ func TestComposition(t *testing.T) {
 		broken.Store(false)
 		for _, run := range w.runs(t, "ship") {
 			if run.Status == "failed" {
-				w.run(t, "runs", "retry", run.ID)
+				w.run(t, "runs", "resume", run.ID)
 			}
 		}
 		for _, version := range []string{legacy, modern} {

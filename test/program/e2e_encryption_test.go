@@ -36,7 +36,7 @@ compositeTools:
 
 // TestEncryption plants a value in arguments, questions, results and errors of
 // runs that are sealed. Everything works as without: to call, follow, answer,
-// list, show, retry; across a restart with new keys. And the value is in nothing
+// list, show, resume; across a restart with new keys. And the value is in nothing
 // that is kept. The codec endpoint opens it for its caller and nobody else.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
@@ -86,8 +86,8 @@ func TestEncryption(t *testing.T) {
 		t.Errorf("show says %s", shown)
 	}
 	mended.Store(true)
-	d.run(t, append([]string{"runs", "retry", flaky}, sealed...)...)
-	until(t, "the run that was retried to end", func() bool {
+	d.run(t, append([]string{"runs", "resume", flaky}, sealed...)...)
+	until(t, "the run that was resumed to end", func() bool {
 		out, _, err := d.try(t, append([]string{"runs", "result", flaky}, sealed...)...)
 		return err == nil && strings.Contains(out, result)
 	})

@@ -173,7 +173,7 @@ var shownElsewhere = map[string]string{
 	"worker_without_rules":  "TestWorkerWithoutRules",
 	"sent_before":           "TestReset",
 	"worker_lost":           "TestErrorsOfTheRun",
-	"under_way":             "TestRetryOfACallUnderWay",
+	"under_way":             "TestResumeOfACallUnderWay",
 	"called_run_gone":       "TestCalledRunIsDeleted",
 	"workflow_terminated":   "TestCalledRunIsTerminated",
 	"parent_gone":           "TestErrorsOfTheRun",

@@ -61,7 +61,7 @@ func outerCall(key, tool string) toolCall {
 }
 
 // TestScriptsCall has scripts call composite tools that are scripts: what these
-// ask reaches the caller, each effect comes once, and a repair goes down.
+// ask reaches the caller, each effect comes once, and a resumption goes down.
 func TestScriptsCall(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -149,7 +149,7 @@ func TestScriptsCall(t *testing.T) {
 			t.Errorf("written %d times", n)
 		}
 	})
-	t.Run("repaired", func(t *testing.T) {
+	t.Run("resumed", func(t *testing.T) {
 		broken.Store(true)
 		failed, err := outerCall("broken", "be_write").by(t.Context(), w.dial(t, modern, fine))
 		if err != nil || !failed.IsError || !strings.Contains(asJSON(t, failed.Content), "the disk is full") {
@@ -165,7 +165,7 @@ func TestScriptsCall(t *testing.T) {
 			}
 			return id != ""
 		})
-		w.run(t, "runs", "retry", id, "--yes")
+		w.run(t, "runs", "resume", id, "--yes")
 		result(t, id, `{"told": "broken fine"}`)
 		once(t, "be_write", "broken before")
 		if n := backend.count("be_write", `"text":"broken fine"`); n != 2 {

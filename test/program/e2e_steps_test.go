@@ -87,7 +87,7 @@ Go on?
 	ends := `
 ✗ shown/ID failed in TOOK
   what happened  perdure runs show shown/ID
-  resume  perdure runs retry shown/ID
+  resume  perdure runs resume shown/ID
 `
 	if got := steady(term.rows()); !strings.HasPrefix(got, begins) || !strings.HasSuffix(got, ends) {
 		t.Errorf("in the end, the screen shows\n%s\nwant\n%s …%s", got, begins, ends)

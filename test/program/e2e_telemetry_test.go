@@ -140,9 +140,9 @@ const (
 	clientSpan  = "00f067aa0ba902b7"
 )
 
-// TestTraceOfARepair has what repairs a run be in the trace of its call, and what
+// TestTraceOfAResumption has what resumes a run be in the trace of its call, and what
 // reads for that what the run has done not be another run of it.
-func TestTraceOfARepair(t *testing.T) {
+func TestTraceOfAResumption(t *testing.T) {
 	t.Parallel()
 	fakes := serveFakes(t, map[string]fakeTool{"be_fail": failingAnswer("no room left")})
 	c := startCollector(t)
@@ -160,14 +160,14 @@ func TestTraceOfARepair(t *testing.T) {
 	id := d.onlyRun(t, "fails", "failed")
 	d.interrupt(patience) // so that it has to be replayed
 	d.start()
-	d.run(t, "runs", "retry", id, "--dry-run")
-	d.run(t, "runs", "retry", id, "--yes")
-	until(t, "the spans of the run, and of what repairs it", func() bool {
+	d.run(t, "runs", "resume", id, "--dry-run")
+	d.run(t, "runs", "resume", id, "--yes")
+	until(t, "the spans of the run, and of what resumes it", func() bool {
 		return c.count(clientTrace, "RunWorkflow:fails") >= 2 && c.count(clientTrace, "RunActivity:CallTool") == 2
 	})
 	d.interrupt(patience)
 	if n := c.count(clientTrace, "RunWorkflow:fails"); n != 2 {
-		t.Errorf("there are %d spans of the run and of its repair", n)
+		t.Errorf("there are %d spans of the run and of its resumption", n)
 	}
 }
 
@@ -451,7 +451,7 @@ compositeTools:
 }
 
 // TestTraceOfEachKindOfCall follows calls of the other kinds: a composite tool that
-// calls another, a script, a tool of a backend as it is, and a run that is repaired.
+// calls another, a script, a tool of a backend as it is, and a run that is resumed.
 func TestTraceOfEachKindOfCall(t *testing.T) {
 	t.Parallel()
 	var mended atomic.Bool
@@ -496,7 +496,7 @@ func TestTraceOfEachKindOfCall(t *testing.T) {
 		}
 	}
 	mended.Store(true)
-	d.run(t, "runs", "retry", d.onlyRun(t, "flaky", "failed"))
+	d.run(t, "runs", "resume", d.onlyRun(t, "flaky", "failed"))
 	d.onlyRun(t, "flaky", "completed")
 	t.Cleanup(func() {
 		for _, s := range c.of("") {
@@ -523,7 +523,7 @@ func TestTraceOfEachKindOfCall(t *testing.T) {
 			return slices.Contains(ways, tc.way)
 		})
 	}
-	until(t, "the call of the repaired run", func() bool {
+	until(t, "the call of the resumed run", func() bool {
 		calls := 0
 		for _, s := range c.of("") {
 			if s.Name == "tools/call flaky" && strings.Contains(c.way(s), "RunWorkflow:flaky < StartActivity:CallTool < RunActivity:CallTool") {

@@ -97,7 +97,7 @@ func TestLargeValues(t *testing.T) {
 }
 
 // TestLargeJournal gives a call 4 MB of arguments, and has its run fail after steps
-// that came to 9 MB. It is repaired from what they have given, by a command and
+// that came to 9 MB. It is resumed from what they have given, by a command and
 // with everything sealed, and nothing that was large is lost or read again.
 func TestLargeJournal(t *testing.T) {
 	t.Parallel()
@@ -142,8 +142,8 @@ func TestLargeJournal(t *testing.T) {
 		return id != ""
 	})
 	mended.Store(true)
-	d.run(t, append([]string{"runs", "retry", id}, sealed...)...)
-	until(t, "the repaired run to end", func() bool {
+	d.run(t, append([]string{"runs", "resume", id}, sealed...)...)
+	until(t, "the resumed run to end", func() bool {
 		out, _, err := d.try(t, append([]string{"runs", "result", id}, sealed...)...)
 		return err == nil && strings.Contains(out, `"ok": true`)
 	})

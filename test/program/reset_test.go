@@ -28,7 +28,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -128,21 +128,21 @@ func TestReset(t *testing.T) {
 			t.Errorf("%s: calls: %s", point, diff)
 		}
 	}
-	// What is repaired after a reset knows as much.
-	plan, err := door.Repairs().Plan(t.Context(), started.ID, repair.Request{})
+	// What is resumed after a reset knows as much.
+	plan, err := door.Resumptions().Plan(t.Context(), started.ID, resume.Request{})
 	if err != nil || len(plan.Unsettled) != 1 {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
 	// And a call that is said not to have been executed is made.
-	if plan, err = door.Repairs().Plan(t.Context(), started.ID, repair.Request{Otherwise: runs.NotHappened}); err != nil {
+	if plan, err = door.Resumptions().Plan(t.Context(), started.ID, resume.Request{Otherwise: runs.NotHappened}); err != nil {
 		t.Fatal(err)
 	}
-	if err := door.Repairs().Execute(t.Context(), plan); err != nil {
+	if err := door.Resumptions().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	nextEvent(t, door, started.ID, &seq, runs.EventDone)
 	if diff := cmp.Diff([]string{"make", "make", "lost", "lost"}, backend.made()); diff != "" {
-		t.Errorf("calls after the repair: %s", diff)
+		t.Errorf("calls after the resumption: %s", diff)
 	}
 }
 

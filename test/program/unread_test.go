@@ -23,7 +23,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -172,7 +172,7 @@ func (f *faultyValues) Get(ctx context.Context, id string) ([]byte, error) {
 
 // A call whose result could not be stored was sent: that the attempt which
 // Temporal makes then cannot be read does not have it sent again, nor when the run
-// is cancelled meanwhile, and repaired.
+// is cancelled meanwhile, and resumed.
 func TestUnreadAfterItWasSent(t *testing.T) {
 	t.Parallel()
 	const key = "first:" + "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
@@ -182,7 +182,7 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 		t.Fatal(err)
 	}
 	of := startTemporal(t, slog.New(slog.DiscardHandler))
-	for _, repaired := range []bool{false, true} {
+	for _, resumed := range []bool{false, true} {
 		values := &mapValues{}
 		faulty := &faultyValues{Values: values}
 		var calls atomic.Int64
@@ -207,14 +207,14 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 			return err == nil && run.WaitingFor == workflows.HeldByPayload
 		})
 		var seq int64
-		if repaired {
+		if resumed {
 			if err := door.Cancel(t.Context(), started.ID, "test"); err != nil {
 				t.Fatal(err)
 			}
 			nextEvent(t, door, started.ID, &seq, runs.EventDone)
-			plan, err := door.Repairs().Plan(t.Context(), started.ID, repair.Request{})
+			plan, err := door.Resumptions().Plan(t.Context(), started.ID, resume.Request{})
 			if err == nil {
-				err = door.Repairs().Execute(t.Context(), plan)
+				err = door.Resumptions().Execute(t.Context(), plan)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -223,10 +223,10 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 		faulty.away.Store(false)
 		done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
 		if f := done.Outcome.Failure; f == nil || f.Error.Category != codes.CategoryOutcomeUnknown {
-			t.Errorf("repaired %t: ended with %+v", repaired, done.Outcome)
+			t.Errorf("resumed %t: ended with %+v", resumed, done.Outcome)
 		}
 		if n := calls.Load(); n != 1 {
-			t.Errorf("repaired %t: the unsafe tool was called %d times", repaired, n)
+			t.Errorf("resumed %t: the unsafe tool was called %d times", resumed, n)
 		}
 		callsEnd()
 		runsEnd()

@@ -8,8 +8,8 @@ const (
 	// Continued: the run continues in a new execution, since its history is long. All
 	// entries count, whatever values templates would have now.
 	Continued Reason = iota
-	// Repaired: the run has ended, and is resumed.
-	Repaired
+	// Resumed: the run has ended, and is resumed.
+	Resumed
 	// Reset: the same, for a run that Temporal has reset before. Histories then have calls
 	// without a record, so the run searches them before it makes an unsafe call.
 	Reset
@@ -21,7 +21,7 @@ const (
 type Terms struct {
 	Reason Reason
 
-	// Of Repaired and Reset.
+	// Of Resumed and Reset.
 	Again     bool                     // it is executed again in any case of it
 	Doubtful  bool                     // the definition, the arguments or the data of the step may have changed
 	Continues bool                     // the step may fail without stopping the run
@@ -102,7 +102,7 @@ func settled(e Entry) Entry {
 	return e
 }
 
-// A call that is unsettled is settled in another way (see internal/runs/repair), or made again.
+// A call that is unsettled is settled in another way (see internal/runs/resume), or made again.
 // After a reset, that one was not executed is kept: the run would find it in history.
 func (k Call) carry(e Entry, t Terms) (Entry, bool) {
 	if k.Output == nil && k.Unsettled != nil {
@@ -112,7 +112,7 @@ func (k Call) carry(e Entry, t Terms) (Entry, bool) {
 }
 
 // What becomes of a run that has not completed is planned as for a run by itself (see
-// internal/runs/repair).
+// internal/runs/resume).
 func (k Child) carry(e Entry, t Terms) (Entry, bool) {
 	return e.exactly(t.Doubtful), k.Output != nil
 }

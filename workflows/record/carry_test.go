@@ -25,13 +25,13 @@ func TestCarry(t *testing.T) {
 		terms record.Terms
 	}{
 		{"continued", record.Terms{Reason: record.Continued}},
-		{"repaired", record.Terms{Reason: record.Repaired}},
+		{"resumed", record.Terms{Reason: record.Resumed}},
 		{"reset", record.Terms{Reason: record.Reset}},
-		{"doubtful", record.Terms{Reason: record.Repaired, Doubtful: true}},
-		{"again", record.Terms{Reason: record.Repaired, Again: true}},
-		{"continues", record.Terms{Reason: record.Repaired, Continues: true, Proceeds: proceeds}},
-		{"of a script", record.Terms{Reason: record.Repaired, Script: true, Continues: true}},
-		{"repeated", record.Terms{Reason: record.Repaired, Script: true, Repeated: true}},
+		{"doubtful", record.Terms{Reason: record.Resumed, Doubtful: true}},
+		{"again", record.Terms{Reason: record.Resumed, Again: true}},
+		{"continues", record.Terms{Reason: record.Resumed, Continues: true, Proceeds: proceeds}},
+		{"of a script", record.Terms{Reason: record.Resumed, Script: true, Continues: true}},
+		{"repeated", record.Terms{Reason: record.Resumed, Script: true, Repeated: true}},
 		{"recalled", record.Terms{Reason: record.Recalled}},
 	}
 	for _, row := range []struct {
@@ -39,7 +39,7 @@ func TestCarry(t *testing.T) {
 		kind record.Kind
 		want [9]string
 	}{
-		//                                                                             continued repaired reset doubtful again continues script repeated recalled
+		//                                                                             continued resumed reset doubtful again continues script repeated recalled
 		{"call", record.Call{Digest: "d", Output: object}, [9]string{kept, kept, kept, exact, none, kept, kept, kept, exact}},
 		{"failed call", record.Call{Digest: "d", Error: broken}, [9]string{kept, none, none, none, none, kept, none, kept, none}},
 		{"unsettled call", record.Call{Digest: "d", Unsettled: &unsettled}, [9]string{kept, none, none, none, none, none, none, none, exact}},
@@ -85,7 +85,7 @@ func TestCarry(t *testing.T) {
 func TestCarryStaysExact(t *testing.T) {
 	t.Parallel()
 	for _, kind := range full {
-		for _, reason := range []record.Reason{record.Continued, record.Repaired, record.Reset, record.Recalled} {
+		for _, reason := range []record.Reason{record.Continued, record.Resumed, record.Reset, record.Recalled} {
 			if e, ok := (record.Entry{Exact: true, Kind: kind}).Carry(record.Terms{Reason: reason}); ok && !e.Exact {
 				t.Errorf("%T, reason %d: it counts for everything now", kind, reason)
 			}
@@ -97,7 +97,7 @@ func TestCarryStaysExact(t *testing.T) {
 func TestFailedChildOfAnotherDefinition(t *testing.T) {
 	t.Parallel()
 	e := record.Entry{Kind: record.Child{ID: "r/1", Error: broken}}
-	terms := record.Terms{Reason: record.Repaired, Script: true, Repeated: true, Doubtful: true}
+	terms := record.Terms{Reason: record.Resumed, Script: true, Repeated: true, Doubtful: true}
 	if _, ok := e.Carry(terms); ok || e.StaysFailed(terms) {
 		t.Error("it counts")
 	}
@@ -110,7 +110,7 @@ func TestFailedChildOfAnotherDefinition(t *testing.T) {
 // Once it is known that a call failed, it is no longer to be settled.
 func TestCarrySettles(t *testing.T) {
 	t.Parallel()
-	e, ok := record.Entry{Kind: record.Call{Error: broken, Unsettled: lost}}.Carry(record.Terms{Reason: record.Repaired, Continues: true})
+	e, ok := record.Entry{Kind: record.Call{Error: broken, Unsettled: lost}}.Carry(record.Terms{Reason: record.Resumed, Continues: true})
 	if call, _ := e.Kind.(record.Call); !ok || call.Unsettled != nil {
 		t.Errorf("%+v, %t", e, ok)
 	}

@@ -32,7 +32,7 @@ func FuzzEntry(f *testing.F) {
 		if twice, err := json.Marshal(again); err != nil || string(twice) != string(written) {
 			t.Fatalf("%s is %s when it was read again: %v", written, twice, err)
 		}
-		for _, reason := range []record.Reason{record.Continued, record.Repaired, record.Reset, record.Recalled} {
+		for _, reason := range []record.Reason{record.Continued, record.Resumed, record.Reset, record.Recalled} {
 			e.Carry(record.Terms{Reason: reason, Script: true, Repeated: true})
 			e.Carry(record.Terms{Reason: reason, Continues: true})
 		}

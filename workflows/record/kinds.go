@@ -29,7 +29,7 @@ type Child struct {
 	Undo    *Undo           `json:"undo,omitempty"`    // of a script: the call that undoes it
 }
 
-// A Given is the output that a person has given, in a repair, for a call or a called run.
+// A Given is the output that a person has given, in a resumption, for a call or a called run.
 type Given struct {
 	Tool    string          `json:"tool,omitempty"` // of a call
 	Output  json.RawMessage `json:"output"`

@@ -8,10 +8,10 @@ import (
 )
 
 // A Log is what an execution records of what the run did, for the next one and for
-// repairs, beside what the executions before have recorded.
+// resumptions, beside what the executions before have recorded.
 type Log struct {
 	before    map[StepPath]Entry
-	continues bool               // before is of the execution that this one continues; else a repair has chosen it
+	continues bool               // before is of the execution that this one continues; else a resumption has chosen it
 	entries   map[StepPath]Entry // of this execution
 	order     int                // of the last entry
 	size      int                // bytes that the input of the next execution would have, without unreached
@@ -19,7 +19,7 @@ type Log struct {
 }
 
 // NewLog is the log of an execution that begins with what was recorded before, as that of
-// the execution which it continues or as a repair has chosen it. The rest of the input of
+// the execution which it continues or as a resumption has chosen it. The rest of the input of
 // an execution has a size in bytes.
 func NewLog(before map[StepPath]Entry, continues bool, size int) *Log {
 	l := &Log{before: before, continues: continues, entries: map[StepPath]Entry{}, size: size}
@@ -80,7 +80,7 @@ func (l *Log) Ahead() iter.Seq2[StepPath, Entry] {
 }
 
 // Whole is what this execution has recorded, and what those before it have that it has
-// not come to: items of a forEach that has failed, or steps that a repair has kept and
+// not come to: items of a forEach that has failed, or steps that a resumption has kept and
 // that wait for others.
 func (l *Log) Whole() map[StepPath]Entry {
 	whole := maps.Clone(l.entries)
@@ -141,7 +141,7 @@ func (l *Log) NoteSkipped(path StepPath) { l.Note(path, End{Skipped: true}) }
 func (l *Log) NoteFailed(path StepPath, err *Error) {
 	k := l.At(path).Kind
 	if was, begun := l.Begun(path); begun && !l.Reached(path) {
-		if child, ok := was.Kind.(Child); ok && child.ID != "" { // which a repair looks at
+		if child, ok := was.Kind.(Child); ok && child.ID != "" { // which a resumption looks at
 			k = Child{ID: child.ID, Started: child.Started, Again: child.Again}
 		}
 	}

@@ -128,6 +128,6 @@ func TestNoteFailed(t *testing.T) {
 	l := record.NewLog(map[record.StepPath]record.Entry{"a": {Kind: record.Child{Digest: "d", ID: "r/1", Again: object}}}, true, 0)
 	l.NoteFailed("a", broken)
 	if child, ok := l.At("a").Kind.(record.Child); !ok || child.ID != "r/1" || child.Again == nil || child.Error == nil {
-		t.Errorf("what a repair looks at of a called run: %+v", l.At("a"))
+		t.Errorf("what a resumption looks at of a called run: %+v", l.At("a"))
 	}
 }

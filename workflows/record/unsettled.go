@@ -14,7 +14,7 @@ type Unsettled struct {
 
 	// Arguments of the call, where Call does not show them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Anew says that the run was repaired in a way that changes it, so that the
+	// Anew says that the run was resumed in a way that changes it, so that the
 	// call has the arguments to which its templates come now.
 	Anew bool `json:"anew,omitempty"`
 

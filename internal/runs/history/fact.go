@@ -21,7 +21,7 @@ type How string
 const (
 	Called    How = "called"
 	Continued How = "continued" // as the history of the one before had grown long
-	Repaired  How = "repaired"  // somebody has retried the run
+	Resumed   How = "resumed"   // somebody resumed the run
 )
 
 // Began: an execution of the run began.
@@ -127,7 +127,7 @@ type Released struct {
 }
 
 // Ended: the execution has ended, and with it the run, unless somebody resets or
-// repairs it.
+// resumes it.
 type Ended struct{ Outcome *Outcome }
 
 func (Began) fact()              {}

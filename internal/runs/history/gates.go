@@ -94,7 +94,7 @@ func (g *gates) path(id string) workflows.StepPath {
 }
 
 // dropped closes the elicitations that were open when the run ended without a
-// word; the execution that repairs it asks anew.
+// word; the execution that resumes it asks anew.
 func (g *gates) dropped() (facts []Fact) {
 	for _, id := range slices.Sorted(maps.Keys(g.known)) {
 		if e := g.known[id]; e.State == workflows.ElicitationOpen {

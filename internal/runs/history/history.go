@@ -147,11 +147,11 @@ func (f *Fold) began(a *historypb.WorkflowExecutionStartedEventAttributes) []Fac
 	switch {
 	case a.GetContinuedExecutionRunId() != "":
 		began.How = Continued
-	case began.Input.Repair != nil:
-		began.How = Repaired
+	case began.Input.Resumption != nil:
+		began.How = Resumed
 	}
 	facts := []Fact{began}
-	if began.How == Repaired {
+	if began.How == Resumed {
 		return append(facts, f.gates.dropped()...)
 	}
 	return append(facts, f.gates.stated(f.codec, a.GetMemo())...)

@@ -22,28 +22,28 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
-// Errors of repairs that callers branch on.
+// Errors of resumptions that callers branch on.
 var (
-	ErrNotRetryable = errors.New("there is nothing to retry")
-	ErrUnsettled    = repair.ErrUnsettled
+	ErrNotResumable = errors.New("there is nothing to resume")
+	ErrUnsettled    = resume.ErrUnsettled
 	ErrChanged      = errors.New("the run has changed in the meantime")
 )
 
-// Repairs resume runs that have ended without completing. Their methods may be called
+// Resumptions resume runs that have ended without completing. Their methods may be called
 // at the same time.
-type Repairs struct{ c *Client }
+type Resumptions struct{ c *Client }
 
-// Repairs returns the repairs of the runs of c.
-func (c *Client) Repairs() Repairs { return Repairs{c} }
+// Resumptions returns the resumptions of the runs of c.
+func (c *Client) Resumptions() Resumptions { return Resumptions{c} }
 
 // Plan says how a run would be resumed. It changes nothing, but needs a worker, which
 // reads the record of the run. A run that is under way or has completed is
-// ErrNotRetryable.
-func (r Repairs) Plan(ctx context.Context, id RunID, req repair.Request) (*repair.Plan, error) {
+// ErrNotResumable.
+func (r Resumptions) Plan(ctx context.Context, id RunID, req resume.Request) (*resume.Plan, error) {
 	c := r.c
 	d, err := c.describe(ctx, id)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r Repairs) Plan(ctx context.Context, id RunID, req repair.Request) (*repai
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 	default:
-		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out, or were cancelled or terminated can be retried", id, c.described(d).Status, ErrNotRetryable)
+		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out, or were cancelled or terminated can be resumed", id, c.described(d).Status, ErrNotResumable)
 	}
 	execution := d.WorkflowExecutionInfo.Execution.RunId
 	was, err := r.journal(ctx, id, execution, workflows.JournalRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
@@ -65,7 +65,7 @@ func (r Repairs) Plan(ctx context.Context, id RunID, req repair.Request) (*repai
 	if err != nil {
 		return nil, err
 	}
-	plan, err := repair.Of(id, execution, was, req, called)
+	plan, err := resume.Of(id, execution, was, req, called)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (r Repairs) Plan(ctx context.Context, id RunID, req repair.Request) (*repai
 }
 
 // journal reads the journal of an execution, by a query.
-func (r Repairs) journal(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Journal, error) {
+func (r Resumptions) journal(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Journal, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := r.c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.JournalQuery, req)
@@ -103,14 +103,14 @@ func (r Repairs) journal(ctx context.Context, id RunID, execution string, req wo
 // Execute resumes a run as planned: in a new execution of the same run, with the same
 // ID for those who follow it. It is ErrUnsettled while the plan has Unsettled calls,
 // and ErrChanged if the run was resumed since it was planned.
-func (r Repairs) Execute(ctx context.Context, plan *repair.Plan) error {
+func (r Resumptions) Execute(ctx context.Context, plan *resume.Plan) error {
 	c := r.c
 	if len(plan.Unsettled) > 0 {
 		return fmt.Errorf("run %s: %w; record it with --unknown for %s", plan.ID, ErrUnsettled, strings.Join(plan.UnsettledPaths(), ", "))
 	}
 	size, err := json.Marshal(plan.Input)
 	if err != nil {
-		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
+		return fmt.Errorf("resuming run %s: %w", plan.ID, err)
 	}
 	if most := r.maxInput(plan.Input); len(size) > most {
 		sizes := map[workflows.StepPath]int{}
@@ -121,17 +121,17 @@ func (r Repairs) Execute(ctx context.Context, plan *repair.Plan) error {
 	}
 	d, err := c.describe(ctx, plan.ID)
 	if err != nil {
-		return failure(ctx, "repairing", plan.ID, err)
+		return failure(ctx, "resuming", plan.ID, err)
 	}
 	if d.WorkflowExecutionInfo.Execution.RunId != plan.Execution {
 		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
 	}
 	request, err := r.request(plan, d.WorkflowExecutionInfo)
 	if err != nil {
-		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
+		return fmt.Errorf("resuming run %s: %w", plan.ID, err)
 	}
 	if request.Header, err = c.headerOf(ctx, plan.ID, plan.Execution); err != nil {
-		return failure(ctx, "repairing", plan.ID, err)
+		return failure(ctx, "resuming", plan.ID, err)
 	}
 	started, err := c.temporal.WorkflowService().StartWorkflowExecution(ctx, request)
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
@@ -139,34 +139,34 @@ func (r Repairs) Execute(ctx context.Context, plan *repair.Plan) error {
 		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
 	}
 	if err != nil {
-		return failure(ctx, "repairing", plan.ID, err)
+		return failure(ctx, "resuming", plan.ID, err)
 	}
 	return r.confirm(ctx, plan, started.RunId)
 }
 
-// maxInput bounds what an execution that repairs a run starts with: what is over
+// maxInput bounds what an execution that resumes a run starts with: what is over
 // Temporal's own limit is kept elsewhere, which both the run and this client must
 // know to do.
-func (r Repairs) maxInput(in workflows.RunInput) int {
+func (r Resumptions) maxInput(in workflows.RunInput) int {
 	if r.c.large == nil {
 		return maxInput
 	}
 	return cmp.Or(in.MaxValue, maxInput)
 }
 
-// converter is that of what a repair writes.
-func (r Repairs) converter(in workflows.RunInput) converter.DataConverter {
+// converter is that of what a resumption writes.
+func (r Resumptions) converter(in workflows.RunInput) converter.DataConverter {
 	if r.c.large == nil || in.MaxValue == 0 {
 		return r.c.converter
 	}
 	return r.c.large
 }
 
-// request starts the execution that repairs a run. Temporal takes all
-// repairs of one execution for the same request: so of two that are planned at
+// request starts the execution that resumes a run. Temporal takes all
+// resumptions of one execution for the same request: so of two that are planned at
 // once, the second starts nothing, also when the first has ended meanwhile. The
 // client of the SDK has no name for that.
-func (r Repairs) request(plan *repair.Plan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
+func (r Resumptions) request(plan *resume.Plan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
 	c, in := r.c, plan.Input
 	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Request: c.attribute(info, workflows.AttrRequest)}
 	encode := converter.WithDataConverterSerializationContext(r.converter(in), converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: string(plan.ID)})
@@ -174,7 +174,7 @@ func (r Repairs) request(plan *repair.Plan, info *workflowpb.WorkflowExecutionIn
 	if err != nil {
 		return nil, err
 	}
-	note, err := encode.ToPayload(workflows.Repair{Of: plan.Execution, By: plan.By, Time: plan.Time, Token: plan.Token})
+	note, err := encode.ToPayload(workflows.Resumption{Of: plan.Execution, By: plan.By, Time: plan.Time, Token: plan.Token})
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (r Repairs) request(plan *repair.Plan, info *workflowpb.WorkflowExecutionIn
 	if err != nil {
 		return nil, err
 	}
-	line, err := encode.ToPayload(clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.By, "nobody")), maxSummary))
+	line, err := encode.ToPayload(clip(summary(like)+fmt.Sprintf(", resumed by %s", cmp.Or(plan.By, "nobody")), maxSummary))
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (r Repairs) request(plan *repair.Plan, info *workflowpb.WorkflowExecutionIn
 		taskTimeout = durationpb.New(limit)
 	}
 	return &workflowservice.StartWorkflowExecutionRequest{
-		RequestId:                "repair-of-" + plan.Execution,
+		RequestId:                "resumption-of-" + plan.Execution,
 		Namespace:                c.namespace,
 		WorkflowId:               string(plan.ID),
 		WorkflowType:             &commonpb.WorkflowType{Name: in.WorkflowType()},
@@ -207,12 +207,12 @@ func (r Repairs) request(plan *repair.Plan, info *workflowpb.WorkflowExecutionIn
 		WorkflowTaskTimeout:      taskTimeout,
 		UserMetadata:             &sdkpb.UserMetadata{Summary: line, Details: about},
 		SearchAttributes:         c.indexed(searchAttributes(like)),
-		Memo:                     &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoRepair: note, workflows.MemoStarted: began}},
+		Memo:                     &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoResumption: note, workflows.MemoStarted: began}},
 	}, nil
 }
 
 // headerOf is the header of an execution's start. It has the trace of the call, which the
-// repair joins.
+// resumption joins.
 func (c *Client) headerOf(ctx context.Context, id RunID, execution string) (*commonpb.Header, error) {
 	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
 		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution}, MaximumPageSize: 1,
@@ -236,16 +236,16 @@ func (c *Client) indexed(attributes temporal.SearchAttributes) *commonpb.SearchA
 }
 
 // confirm looks whether an execution that was started is that of a plan.
-func (r Repairs) confirm(ctx context.Context, plan *repair.Plan, execution string) error {
+func (r Resumptions) confirm(ctx context.Context, plan *resume.Plan, execution string) error {
 	c := r.c
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(plan.ID), RunId: execution},
 	})
 	if err != nil {
-		return failure(ctx, "repairing", plan.ID, err)
+		return failure(ctx, "resuming", plan.ID, err)
 	}
-	var of workflows.Repair
-	note := d.WorkflowExecutionInfo.GetMemo().GetFields()[workflows.MemoRepair]
+	var of workflows.Resumption
+	note := d.WorkflowExecutionInfo.GetMemo().GetFields()[workflows.MemoResumption]
 	if err := c.converter.FromPayload(note, &of); err != nil || of.Token != plan.Token {
 		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
 	}
@@ -262,23 +262,23 @@ func tooLarge(id RunID, sizes map[workflows.StepPath]int, most int) error {
 	for _, path := range paths[:min(len(paths), 3)] {
 		largest = append(largest, fmt.Sprintf("%s (%d bytes)", path, sizes[path]))
 	}
-	return fmt.Errorf("repairing run %s: its record does not fit into the %d bytes of the input of an execution. "+
+	return fmt.Errorf("resuming run %s: its record does not fit into the %d bytes of the input of an execution. "+
 		"The largest results are those of %s: let such a step be executed again, if that is harmless, with --from STEP, "+
 		"or say with --step-result PATH=JSON that a shorter result will do; "+
-		"or reset the run in the Web UI, or with: temporal workflow reset --workflow-id %s --type LastWorkflowTask --reason repair",
+		"or reset the run in the Web UI, or with: temporal workflow reset --workflow-id %s --type LastWorkflowTask --reason resume",
 		id, most, strings.Join(largest, ", "), id)
 }
 
 // planCalled plans the called runs that have not completed.
-func (r Repairs) planCalled(ctx context.Context, was *workflows.Journal, requests map[workflows.StepPath]repair.Request) (map[workflows.StepPath]*repair.Called, error) {
+func (r Resumptions) planCalled(ctx context.Context, was *workflows.Journal, requests map[workflows.StepPath]resume.Request) (map[workflows.StepPath]*resume.Called, error) {
 	c := r.c
-	plans := map[workflows.StepPath]*repair.Called{}
+	plans := map[workflows.StepPath]*resume.Called{}
 	for _, path := range slices.Sorted(maps.Keys(requests)) {
-		id := repair.CalledAt(was, path)
+		id := resume.CalledAt(was, path)
 		d, err := c.describe(ctx, id)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
-			plan, err := repair.Deleted(repair.ChildAt(was, path), requests[path])
+			plan, err := resume.Deleted(resume.ChildAt(was, path), requests[path])
 			if err != nil {
 				return nil, fmt.Errorf("reading with what run %s is started: %w", id, err)
 			}
@@ -290,7 +290,7 @@ func (r Repairs) planCalled(ctx context.Context, was *workflows.Journal, request
 		if err != nil {
 			return nil, failure(ctx, "reading", id, err)
 		}
-		plan := &repair.Called{}
+		plan := &resume.Called{}
 		switch d.WorkflowExecutionInfo.Status {
 		case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
 			plan.UnderWay = true

@@ -1,4 +1,4 @@
-package repair
+package resume
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A repair includes the called runs that have not completed: each is repaired as by
+// A resumption includes the called runs that have not completed: each is resumed as by
 // itself, from its own journal. Paths in the request and in the plan are relative to the
 // run that is resumed: review/deploy.
 
@@ -22,7 +22,7 @@ import (
 type Called struct {
 	UnderWay bool
 	Gone     bool  // it has ended, and Temporal has deleted its history
-	Again    *Plan // it is repaired as well
+	Again    *Plan // it is resumed as well
 
 	Output  json.RawMessage    // of one that has completed since
 	Effects *workflows.Effects // of that
@@ -73,7 +73,7 @@ func (req Request) Split(was *workflows.Journal) (own Request, below map[workflo
 }
 
 // Deleted is what becomes of a called run that Temporal has no more; nil = it was never
-// started. What it was to be started with again, as a repair before this one has
+// started. What it was to be started with again, as a resumption before this one has
 // planned it, is in what the run above has recorded.
 func Deleted(child record.Child, req Request) (*Called, error) {
 	switch {
@@ -134,7 +134,7 @@ func (r *planner) keepCalled(path workflows.StepPath, n, loop *definitions.Node,
 			again.Journal = nil
 		}
 		if child.Again, err = json.Marshal(again); err != nil {
-			return false, fmt.Errorf("repairing run %s: %w", was.ID, err)
+			return false, fmt.Errorf("resuming run %s: %w", was.ID, err)
 		}
 		r.steps[path] = Executed
 	}
@@ -143,7 +143,7 @@ func (r *planner) keepCalled(path workflows.StepPath, n, loop *definitions.Node,
 }
 
 // callsAnother reports whether a step now calls another composite tool than the one of
-// the recorded run. Then that run is not repaired, and the permission for the other one
+// the recorded run. Then that run is not resumed, and the permission for the other one
 // is checked when it is called.
 func callsAnother(n *definitions.Node, child record.Child) bool {
 	ref, err := definitions.ParseReference(n.Step.Workflow)

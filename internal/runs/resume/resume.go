@@ -1,6 +1,6 @@
-// Package repair plans how a run that has ended without completing is resumed: what
+// Package resume plans how a run that has ended without completing is resumed: what
 // of its record counts, and what is executed again. It asks Temporal nothing.
-package repair
+package resume
 
 import (
 	"encoding/json"
@@ -39,7 +39,7 @@ type Request struct {
 	From       []string                               // steps that are executed again, with all that depend on them
 	Arguments  map[string]json.RawMessage             // arguments with another value than before, by name
 	Definition *definitions.Definition                // nil = the one that the run had
-	By         string                                 // who repairs the run
+	By         string                                 // who resumes the run
 }
 
 // Changes reports whether the request changes more than the outcome of calls left
@@ -73,14 +73,14 @@ type Step struct {
 type Plan struct {
 	ID        RunID  `json:"runId"`
 	Execution string `json:"execution"` // Temporal's run ID of the one that is repeated
-	Time      int    `json:"time"`      // 1 = the first repair
+	Time      int    `json:"time"`      // 1 = the first resumption
 	Steps     []Step `json:"steps"`     // those that began before, by path
 	// Unsettled are the calls whose outcome must be recorded first.
 	Unsettled []UnsettledCall `json:"unsettled,omitempty"`
 
 	Was   workflows.RunInput `json:"-"` // what the execution that is repeated began with
 	Input workflows.RunInput `json:"-"` // what the one that resumes the run begins with
-	By    string             `json:"-"` // who repairs the run
+	By    string             `json:"-"` // who resumes the run
 	Token string             `json:"-"` // of this plan and no other; "" = of none
 }
 
@@ -104,7 +104,7 @@ func (p *Plan) UnsettledPaths() []string {
 	return paths
 }
 
-// Of plans the repair of an execution from its record. called has the repairs of the
+// Of plans the resumption of an execution from its record. called has the resumptions of the
 // runs that its steps have called and that did not complete, by step path; nil = none.
 func Of(id RunID, execution string, was *workflows.Journal, req Request, called map[workflows.StepPath]*Called) (*Plan, error) {
 	own, _ := req.Split(was)
@@ -115,7 +115,7 @@ func Of(id RunID, execution string, was *workflows.Journal, req Request, called 
 	return p.plan()
 }
 
-// Calling plans the repair of a run whose steps have called others. ended returns
+// Calling plans the resumption of a run whose steps have called others. ended returns
 // of each that has not completed in the record either its record, or its output if it
 // has completed since; nothing of one that was never started.
 func Calling(id RunID, execution string, was *workflows.Journal, req Request, ended func(RunID) (*workflows.Journal, json.RawMessage, error)) (*Plan, error) {
@@ -170,5 +170,5 @@ func sameJSON(a, b json.RawMessage) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// ErrUnsettled says that the outcome of calls must be recorded before a repair.
+// ErrUnsettled says that the outcome of calls must be recorded before a resumption.
 var ErrUnsettled = errors.New("the outcome of calls is unknown")

@@ -12,30 +12,30 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Random runs that failed or were cancelled are repaired in a world that works:
+// Random runs that failed or were cancelled are resumed in a world that works:
 // they complete with what the reference says, and no call of an unsafe tool that
 // succeeded, and was not undone, is made again.
-func TestRetryOfRandomRuns(t *testing.T) {
+func TestResumeOfRandomRuns(t *testing.T) {
 	t.Parallel()
 	forRandomCases(t, func(t *testing.T, c *testCase) {
 		before := c.run(t, c.reference())
 		if before.failure == nil {
 			return
 		}
-		repaired, record, plan := c.repair(t, before)
-		want := repaired.reference()
-		after := repaired.run(t, want)
+		resumed, record, plan := c.resumption(t, before)
+		want := resumed.reference()
+		after := resumed.run(t, want)
 		if after.failure != nil {
 			t.Errorf("failed again: %+v", after.failure.Error)
 		}
 		for _, call := range after.calls {
 			path, _, _ := strings.Cut(call, " ")
-			if slices.ContainsFunc(plan.AtRisk(), func(s repair.Step) bool { return string(s.Path) == path }) {
+			if slices.ContainsFunc(plan.AtRisk(), func(s resume.Step) bool { return string(s.Path) == path }) {
 				continue // its arguments may be others now, and the plan says so
 			}
 			undone := slices.ContainsFunc(selfAndAbove(path), func(path string) bool {
@@ -45,7 +45,7 @@ func TestRetryOfRandomRuns(t *testing.T) {
 				t.Errorf("was executed a second time: %s", call)
 			}
 		}
-		if diff := cmp.Diff(want.output(repaired), after.output); diff != "" && !repaired.skipsRest(want) {
+		if diff := cmp.Diff(want.output(resumed), after.output); diff != "" && !resumed.skipsRest(want) {
 			t.Errorf("output: %s", diff)
 		}
 	})
@@ -53,7 +53,7 @@ func TestRetryOfRandomRuns(t *testing.T) {
 
 // A step that went on after the run had failed that it called is executed again
 // when what it depends on is. Then that run goes on with what it had done.
-func TestRepairOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
+func TestResumptionOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, steps: [{id: first, tool: read, compensate: {tool: undo}}, {id: call, type: workflow, workflow: b, dependsOn: [first], onError: {action: continue}}, {id: last, tool: fail, dependsOn: [call]}]}
 ---
@@ -62,7 +62,7 @@ func TestRepairOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 	if _, failure := before.run(); failure == nil || len(failure.Compensated) != 1 {
 		t.Fatalf("got %+v", failure)
 	}
-	plan := before.repair(t, repair.Request{})
+	plan := before.resumption(t, resume.Request{})
 	after := newBench(t, source, `{}`, nil)
 	after.input = plan.Input
 	if _, failure := after.run(); failure != nil {
@@ -73,35 +73,35 @@ func TestRepairOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 	}
 }
 
-// repair makes a case of what is left of one that failed: whatever is not done
+// resumption makes a case of what is left of one that failed: whatever is not done
 // with works, and every question that is asked again is accepted.
-func (c *testCase) repair(t *testing.T, before *observed) (*testCase, workflows.Journal, *repair.Plan) {
+func (c *testCase) resumption(t *testing.T, before *observed) (*testCase, workflows.Journal, *resume.Plan) {
 	t.Helper()
 	journal := before.last.journal()
-	req := repair.Request{Results: map[workflows.StepPath]json.RawMessage{}}
-	plan := before.last.repair(t, req)
+	req := resume.Request{Results: map[workflows.StepPath]json.RawMessage{}}
+	plan := before.last.resumption(t, req)
 	for _, u := range plan.Unsettled { // calls under way when the run was stopped
 		req.Results[u.Path] = u.Call.Arguments // which the tools give back
 	}
-	plan = before.last.repair(t, req)
+	plan = before.last.resumption(t, req)
 	in := plan.Input
-	repaired := c.repaired(&in, before.last.env.Now())
-	for path := range repaired.failures {
+	resumed := c.resumed(&in, before.last.env.Now())
+	for path := range resumed.failures {
 		if e, done := entryOf(&in, path); !done && e.Failure() == nil {
-			delete(repaired.failures, path)
+			delete(resumed.failures, path)
 		}
 	}
-	for path := range repaired.answers {
+	for path := range resumed.answers {
 		if e, done := entryOf(&in, path); !done && !e.Done() && e.Failure() == nil {
-			repaired.answers[path], repaired.delays[path] = "accept", 1
+			resumed.answers[path], resumed.delays[path] = "accept", 1
 		}
 	}
-	return repaired, journal, plan
+	return resumed, journal, plan
 }
 
-// repaired is the case of what is left of a run, in which everything happens as
+// resumed is the case of what is left of a run, in which everything happens as
 // before.
-func (c *testCase) repaired(in *workflows.RunInput, now time.Time) *testCase {
+func (c *testCase) resumed(in *workflows.RunInput, now time.Time) *testCase {
 	next := *c
 	next.input, next.began, next.cancel, next.suggest = in, now, 0, nil
 	next.failures, next.answers, next.delays = maps.Clone(c.failures), maps.Clone(c.answers), maps.Clone(c.delays)
@@ -120,7 +120,7 @@ func (c *testCase) share() {
 	}
 }
 
-// entryOf is what the input of a repaired run has of a path, in whichever run that
+// entryOf is what the input of a resumed run has of a path, in whichever run that
 // is. Done says that the run in which it is has ended before, and counts as it is.
 func entryOf(in *workflows.RunInput, path string) (e record.Entry, done bool) {
 	for call, e := range in.Journal {
@@ -137,12 +137,12 @@ func entryOf(in *workflows.RunInput, path string) (e record.Entry, done bool) {
 	return in.Journal[workflows.StepPath(path)], false
 }
 
-// repair plans the repair of the run that the bench has executed, and of those
+// resumption plans the resumption of the run that the bench has executed, and of those
 // that it has called.
-func (b *bench) repair(t *testing.T, req repair.Request) *repair.Plan {
+func (b *bench) resumption(t *testing.T, req resume.Request) *resume.Plan {
 	t.Helper()
 	journal := b.journal()
-	plan, err := repair.Calling("random/1", "execution", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
+	plan, err := resume.Calling("random/1", "execution", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
 		for at := b; at != nil; at = at.before {
 			answer, err := at.env.QueryWorkflowByID(string(id), workflows.JournalQuery)
 			if err != nil {

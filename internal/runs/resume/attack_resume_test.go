@@ -1,4 +1,4 @@
-package repair
+package resume
 
 import (
 	"encoding/json"
@@ -9,9 +9,9 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A run that is repaired with another definition does not have the run of one
+// A run that is resumed with another definition does not have the run of one
 // composite tool stand for that of another: the other is called, by who may.
-func TestAttackHiddenToolsByRetry(t *testing.T) {
+func TestAttackHiddenToolsByResume(t *testing.T) {
 	t.Parallel()
 	define := func(calls string) *definitions.Definition {
 		defs, diags := definitions.Parse("test.yaml", []byte("{name: a, description: d, steps: [{id: r, type: workflow, workflow: "+calls+"}]}"))

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -117,20 +117,20 @@ func sortedPairs(calls []string) []string {
 	return calls
 }
 
-func retry(t *testing.T, c *runs.Client, id runs.RunID, req repair.Request) *repair.Plan {
+func resumeRun(t *testing.T, c *runs.Client, id runs.RunID, req resume.Request) *resume.Plan {
 	t.Helper()
-	plan, err := c.Repairs().Plan(t.Context(), id, req)
+	plan, err := c.Resumptions().Plan(t.Context(), id, req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
+	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	return plan
 }
 
 // fates are one line for each step of a plan.
-func fates(plan *repair.Plan) []string {
+func fates(plan *resume.Plan) []string {
 	var lines []string
 	for _, s := range plan.Steps {
 		line := string(s.Path) + " " + s.Plan
@@ -144,7 +144,7 @@ func fates(plan *repair.Plan) []string {
 
 // A failed run goes on from where it failed, as the same run for whoever
 // follows it; what was completed or answered is not done or asked again.
-func TestRetry(t *testing.T) {
+func TestResume(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
 	s := newScript(t)
@@ -153,7 +153,7 @@ func TestRetry(t *testing.T) {
 	key := s.keys["four"]
 	s.fail("four", nil)
 
-	plan := retry(t, c, id, repair.Request{By: "ada"})
+	plan := resumeRun(t, c, id, resume.Request{By: "ada"})
 	if diff := cmp.Diff([]string{"four executed", "one reused", "three reused", "two[0] reused", "two[1] reused"}, fates(plan)); diff != "" {
 		t.Errorf("plan: %s", diff)
 	}
@@ -196,26 +196,26 @@ func TestRetry(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.Repairs().Plan(t.Context(), id, repair.Request{}); !errors.Is(err, runs.ErrNotRetryable) {
+	if _, err := c.Resumptions().Plan(t.Context(), id, resume.Request{}); !errors.Is(err, runs.ErrNotResumable) {
 		t.Errorf("a completed run: %v", err)
 	}
 }
 
 // A call of unknown outcome must be reconciled
 // before a run goes on, and is not made again by accident.
-func TestRetryOfUnknownOutcomes(t *testing.T) {
+func TestResumeOfUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		request repair.Request
+		request resume.Request
 		answer  string // to what the run asks
 		calls   []string
 	}{
-		{"happened", repair.Request{Otherwise: runs.Happened}, "", []string{"five"}},
-		{"happened, with a result", repair.Request{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
-		{"not happened", repair.Request{Unknown: map[workflows.StepPath]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
-		{"ask, and it happened", repair.Request{Otherwise: repair.AskAgain}, `{"outcome":"happened","result":"{\"said\":{\"n\":\"8\"}}"}`, []string{"five 8"}},
-		{"ask, and it did not", repair.Request{Otherwise: repair.AskAgain}, `{"outcome":"not_happened"}`, []string{"four 0", "five 0"}},
+		{"happened", resume.Request{Otherwise: runs.Happened}, "", []string{"five"}},
+		{"happened, with a result", resume.Request{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
+		{"not happened", resume.Request{Unknown: map[workflows.StepPath]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
+		{"ask, and it happened", resume.Request{Otherwise: resume.AskAgain}, `{"outcome":"happened","result":"{\"said\":{\"n\":\"8\"}}"}`, []string{"five 8"}},
+		{"ask, and it did not", resume.Request{Otherwise: resume.AskAgain}, `{"outcome":"not_happened"}`, []string{"four 0", "five 0"}},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, ",", ""), func(t *testing.T) {
 			t.Parallel()
@@ -225,17 +225,17 @@ func TestRetryOfUnknownOutcomes(t *testing.T) {
 			id, _ := runToFailure(t, c, s)
 			key := s.keys["four"]
 			s.fail("four", nil)
-			plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
+			plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "four" || plan.Unsettled[0].Call.Key != key {
 				t.Errorf("unsettled: %+v", plan.Unsettled)
 			}
-			if err := c.Repairs().Execute(t.Context(), plan); !errors.Is(err, runs.ErrUnsettled) {
+			if err := c.Resumptions().Execute(t.Context(), plan); !errors.Is(err, runs.ErrUnsettled) {
 				t.Errorf("without a word about it: %v", err)
 			}
-			retry(t, c, id, tc.request)
+			resumeRun(t, c, id, tc.request)
 			if tc.answer != "" {
 				opened := followTo(t, c, id, 0, runs.EventOpened) // of the first execution
 				opened = append(opened, followTo(t, c, id, opened[len(opened)-1].Seq, runs.EventOpened)...)
@@ -258,7 +258,7 @@ func TestRetryOfUnknownOutcomes(t *testing.T) {
 
 // A gate that was declined, and so let the run fail, is asked again, by another
 // ID: an old answer does not count for it.
-func TestRetryAsksAgain(t *testing.T) {
+func TestResumeAsksAgain(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
 	s := newScript(t)
@@ -267,7 +267,7 @@ func TestRetryAsksAgain(t *testing.T) {
 	answer(t, c, id, runs.Answer{ElicitationID: "three#1", Action: "decline", By: "ada"})
 	done := followTo(t, c, id, 0, runs.EventDone)
 	s.made()
-	retry(t, c, id, repair.Request{})
+	resumeRun(t, c, id, resume.Request{})
 	opened := followTo(t, c, id, done[len(done)-1].Seq, runs.EventOpened)
 	if got := opened[len(opened)-1].Elicitation.ID; got != "three#2" {
 		t.Errorf("asked as %s, want three#2", got)
@@ -284,28 +284,28 @@ func TestRetryAsksAgain(t *testing.T) {
 
 // What the request changes is planned first: steps whose arguments stay the
 // same are not executed again.
-func TestRetryWithChanges(t *testing.T) {
+func TestResumeWithChanges(t *testing.T) {
 	t.Parallel()
 	fixed := strings.Replace(five, `n: "1"`, `n: "one"`, 1)
 	for _, tc := range []struct {
 		name   string
-		req    func(t *testing.T) repair.Request
+		req    func(t *testing.T) resume.Request
 		fates  []string
 		calls  []string
 		atRisk int
 	}{
-		{"other arguments", func(t *testing.T) repair.Request {
-			return repair.Request{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
+		{"other arguments", func(t *testing.T) resume.Request {
+			return resume.Request{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
 		}, []string{"four executed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
 			[]string{"four 9", "five 9"}, 3},
-		{"another definition", func(t *testing.T) repair.Request { return repair.Request{Definition: definition(t, fixed)} },
+		{"another definition", func(t *testing.T) resume.Request { return resume.Request{Definition: definition(t, fixed)} },
 			[]string{"four executed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
 			[]string{"one one", "four 0", "five 0"}, 3},
-		{"a result", func(t *testing.T) repair.Request {
-			return repair.Request{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
+		{"a result", func(t *testing.T) resume.Request {
+			return resume.Request{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
 		}, []string{"four given", "one reused", "three reused", "two[0] reused", "two[1] reused"}, []string{"five 5"}, 0},
-		{"from a step", func(t *testing.T) repair.Request {
-			return repair.Request{From: []string{"two"}, Results: map[workflows.StepPath]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
+		{"from a step", func(t *testing.T) resume.Request {
+			return resume.Request{From: []string{"two"}, Results: map[workflows.StepPath]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
 		},
 			[]string{"four executed", "one reused", "three executed", "two[0] given", "two[1] executed_again, at risk"}, []string{"two[1] b"}, 1},
 	} {
@@ -316,7 +316,7 @@ func TestRetryWithChanges(t *testing.T) {
 			s.fail("four", failing)
 			id, before := runToFailure(t, c, s)
 			s.fail("four", nil)
-			plan := retry(t, c, id, tc.req(t))
+			plan := resumeRun(t, c, id, tc.req(t))
 			if diff := cmp.Diff(tc.fates, fates(plan)); diff != "" {
 				t.Errorf("plan: %s", diff)
 			}
@@ -335,25 +335,25 @@ func TestRetryWithChanges(t *testing.T) {
 	}
 }
 
-// Of two repairs that were planned at the same time, one is made.
-func TestRetryOnce(t *testing.T) {
+// Of two resumptions that were planned at the same time, one is made.
+func TestResumeOnce(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
 	s := newScript(t)
 	s.fail("four", failing)
 	id, _ := runToFailure(t, c, s)
-	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
+	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	retry(t, c, id, repair.Request{})
-	if err := c.Repairs().Execute(t.Context(), plan); !errors.Is(err, runs.ErrChanged) {
-		t.Errorf("the second repair: %v", err)
+	resumeRun(t, c, id, resume.Request{})
+	if err := c.Resumptions().Execute(t.Context(), plan); !errors.Is(err, runs.ErrChanged) {
+		t.Errorf("the second resumption: %v", err)
 	}
 	followTo(t, c, id, 0, runs.EventDone)
 	// It has failed again, in another execution, from which it goes on.
 	s.fail("four", nil)
-	retry(t, c, id, repair.Request{})
+	resumeRun(t, c, id, resume.Request{})
 	s.made()
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
@@ -361,9 +361,9 @@ func TestRetryOnce(t *testing.T) {
 	}
 }
 
-// Of two repairs that were planned at once, also the second one is refused that
+// Of two resumptions that were planned at once, also the second one is refused that
 // reaches Temporal only when the first one has failed again.
-func TestRetryOnceThoughItFails(t *testing.T) {
+func TestResumeOnceThoughItFails(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
 	s := newScript(t)
@@ -386,25 +386,25 @@ func TestRetryOnceThoughItFails(t *testing.T) {
 	}
 	defer slow.Close()
 	second := runs.New(runs.Config{Keys: testKeys, Client: slow})
-	late, err := second.Repairs().Plan(t.Context(), id, repair.Request{By: "bob"})
+	late, err := second.Resumptions().Plan(t.Context(), id, resume.Request{By: "bob"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused := make(chan error, 1)
-	go func() { refused <- second.Repairs().Execute(t.Context(), late) }()
+	go func() { refused <- second.Resumptions().Execute(t.Context(), late) }()
 	<-arrived // it has looked whether the run is as it was
-	retry(t, c, id, repair.Request{By: "ada"})
+	resumeRun(t, c, id, resume.Request{By: "ada"})
 	followTo(t, c, id, 0, runs.EventDone)
 	s.made()
 	close(goOn)
 	if err := <-refused; !errors.Is(err, runs.ErrChanged) {
-		t.Errorf("the second repair: %v", err)
+		t.Errorf("the second resumption: %v", err)
 	}
 	if calls := s.made(); len(calls) > 0 {
-		t.Errorf("the second repair has made %v", calls)
+		t.Errorf("the second resumption has made %v", calls)
 	}
 	s.fail("four", nil)
-	retry(t, c, id, repair.Request{})
+	resumeRun(t, c, id, resume.Request{})
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
 		t.Errorf("result %+v, %v", outcome, err)
@@ -413,7 +413,7 @@ func TestRetryOnceThoughItFails(t *testing.T) {
 
 // A run whose results are too large to be handed on says so, and what to do; with
 // the largest step executed again it fits.
-func TestRetryOfALargeRun(t *testing.T) {
+func TestResumeOfALargeRun(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
 	s := newScript(t)
@@ -430,11 +430,11 @@ steps:
 	req.Arguments = json.RawMessage(fmt.Sprintf(`{"as":%q,"text":%q}`, t.Name(), strings.Repeat("x", 700<<10)))
 	id := start(t, c, req)
 	followTo(t, c, id, 0, runs.EventDone)
-	if _, err := c.Repairs().Plan(t.Context(), id, repair.Request{}); err == nil || !strings.Contains(err.Error(), "--from STEP") || !strings.Contains(err.Error(), "one (") {
+	if _, err := c.Resumptions().Plan(t.Context(), id, resume.Request{}); err == nil || !strings.Contains(err.Error(), "--from STEP") || !strings.Contains(err.Error(), "one (") {
 		t.Fatalf("got %v", err)
 	}
 	s.fail("last", nil)
-	retry(t, c, id, repair.Request{From: []string{"two"}})
+	resumeRun(t, c, id, resume.Request{From: []string{"two"}})
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
 		t.Errorf("result %+v, %v", outcome, err)
@@ -443,7 +443,7 @@ steps:
 
 // What was undone is executed again, with a key of its own; what depends on it
 // counts only if it comes out the same.
-func TestRetryOfACompensatedRun(t *testing.T) {
+func TestResumeOfACompensatedRun(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
 	s := newScript(t)
@@ -462,7 +462,7 @@ steps:
 		t.Fatal(diff)
 	}
 	key, undoKey := s.keys["one"], s.keys["one/compensate#1"]
-	plan := retry(t, c, id, repair.Request{})
+	plan := resumeRun(t, c, id, resume.Request{})
 	if diff := cmp.Diff([]string{"one executed_again", "three executed", "two reused_if_same, at risk"}, fates(plan)); diff != "" {
 		t.Errorf("plan: %s", diff)
 	}
@@ -480,7 +480,7 @@ steps:
 
 // A call that was under way when its run was cancelled or terminated has an
 // unknown outcome.
-func TestRetryOfACallUnderWay(t *testing.T) {
+func TestResumeOfACallUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"cancelled", "terminated"} {
 		t.Run(how, func(t *testing.T) {
@@ -515,11 +515,11 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 			if got := done[len(done)-1].Outcome.Status; got != status {
 				t.Errorf("the run is %s", got)
 			}
-			plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
+			plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
 			if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "only" {
 				t.Fatalf("the plan is %+v, %v", plan, err)
 			}
-			retry(t, c, id, repair.Request{Otherwise: runs.Happened})
+			resumeRun(t, c, id, resume.Request{Otherwise: runs.Happened})
 			followTo(t, c, id, done[len(done)-1].Seq, runs.EventDone)
 			if made := s.made(); len(made) != 1 {
 				t.Errorf("calls: %v", made)

@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 )
 
-// A bulkRetry repairs many runs: it shows what it would do with them, by groups, and
+// A bulkResume resumes many runs: it shows what it would do with them, by groups, and
 // does it after a yes where that changes something or may repeat an effect.
-type bulkRetry struct {
-	runsRetryCommand
-	console *console
-	repairs runs.Repairs
-	request repair.Request
-	preview *runs.Preview
-	began   time.Time
+type bulkResume struct {
+	runsResumeCommand
+	console     *console
+	resumptions runs.Resumptions
+	request     resume.Request
+	preview     *runs.Preview
+	began       time.Time
 }
 
 // checkBulk checks --rate and --limit.
@@ -35,20 +35,20 @@ func checkBulk(rate float64, limit int) error {
 	return nil
 }
 
-// A bulkReport is what a bulk repair has come to, or would come to.
+// A bulkReport is what a bulk resumption has come to, or would come to.
 type bulkReport struct {
 	Found     int `json:"found"`
 	Resumable int `json:"resumable"` // Repeats included
 	Repeats   int `json:"repeats"`   // an unsafe call may take effect twice
 	Unsettled int `json:"unsettled"` // a call has an unknown outcome
-	Retried   int `json:"retried"`
+	Resumed   int `json:"resumed"`
 	Changed   int `json:"changed"` // by somebody else, meanwhile or before
 	Failed    int `json:"failed"`  // could not be resumed
 	Left      int `json:"left"`    // not reached before the command was interrupted
 }
 
 func (n bulkReport) String() string {
-	return n.text(fmt.Sprintf("%d resumed", n.Retried))
+	return n.text(fmt.Sprintf("%d resumed", n.Resumed))
 }
 
 // dryRun is String of what would be done.
@@ -71,16 +71,16 @@ func (n bulkReport) text(resumed string) string {
 
 // brief is String, short enough for a progress bar.
 func (n bulkReport) brief() string {
-	text := fmt.Sprintf("%d resumed", n.Retried)
+	text := fmt.Sprintf("%d resumed", n.Resumed)
 	if n.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", n.Failed)
 	}
 	return text
 }
 
-// run repairs all runs that match. It can be interrupted and repeated: a resumed run no
+// run resumes all runs that match. It can be interrupted and repeated: a resumed run no
 // longer matches.
-func (b *bulkRetry) run(ctx context.Context, rc *runs.Client) error {
+func (b *bulkResume) run(ctx context.Context, rc *runs.Client) error {
 	b.began = time.Now()
 	list, more, err := b.matching(ctx, rc)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *bulkRetry) run(ctx context.Context, rc *runs.Client) error {
 	for i, run := range list {
 		ids[i] = run.ID
 	}
-	if b.preview, err = b.repairs.Preview(ctx, ids, b.request); err != nil {
+	if b.preview, err = b.resumptions.Preview(ctx, ids, b.request); err != nil {
 		return fmt.Errorf("nothing was done: %w", err)
 	}
 	if err := b.show(); err != nil {
@@ -123,13 +123,13 @@ func (b *bulkRetry) run(ctx context.Context, rc *runs.Client) error {
 
 // matching are the runs that match and ended without completing; more = there are more
 // than --limit.
-func (b *bulkRetry) matching(ctx context.Context, rc *runs.Client) (list []runs.Run, more bool, err error) {
+func (b *bulkResume) matching(ctx context.Context, rc *runs.Client) (list []runs.Run, more bool, err error) {
 	list, err = rc.List(ctx, runs.Filter{EndedEarly: true, Query: b.Query, Limit: b.Limit + 1})
 	return list[:min(len(list), b.Limit)], len(list) > b.Limit, err
 }
 
 // readDefinition reads --definition, which is of one tool: so must be the runs.
-func (b *bulkRetry) readDefinition(ctx context.Context, list []runs.Run) (err error) {
+func (b *bulkResume) readDefinition(ctx context.Context, list []runs.Run) (err error) {
 	if b.Definition == "" || len(list) == 0 {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (b *bulkRetry) readDefinition(ctx context.Context, list []runs.Run) (err er
 }
 
 // execute resumes the runs that can be, at --rate.
-func (b *bulkRetry) execute(ctx context.Context, report *bulkReport) {
+func (b *bulkResume) execute(ctx context.Context, report *bulkReport) {
 	bar := &progressBar{console: b.console, total: report.Resumable}
 	tick := time.NewTicker(time.Duration(float64(time.Second) / b.Rate))
 	defer tick.Stop()
@@ -173,8 +173,8 @@ func (b *bulkRetry) execute(ctx context.Context, report *bulkReport) {
 }
 
 // next resumes one run and describes the outcome; notable if a person has to look at it.
-func (b *bulkRetry) next(ctx context.Context, group runs.PreviewGroup, run runs.PreviewRun, report *bulkReport) (said string, notable bool) {
-	err := b.repairs.ExecuteAs(ctx, group, run, b.request)
+func (b *bulkResume) next(ctx context.Context, group runs.PreviewGroup, run runs.PreviewRun, report *bulkReport) (said string, notable bool) {
+	err := b.resumptions.ExecuteAs(ctx, group, run, b.request)
 	switch {
 	case errors.Is(err, runs.ErrChanged):
 		report.Changed++
@@ -186,12 +186,12 @@ func (b *bulkRetry) next(ctx context.Context, group runs.PreviewGroup, run runs.
 		report.Failed++
 		return err.Error(), true
 	}
-	report.Retried++
+	report.Resumed++
 	return "resumed", false
 }
 
 // finish prints the report. It is an error if runs were left.
-func (b *bulkRetry) finish(report bulkReport) error {
+func (b *bulkResume) finish(report bulkReport) error {
 	if err := b.print(report); err != nil {
 		return err
 	}
@@ -205,8 +205,8 @@ func (b *bulkRetry) finish(report bulkReport) error {
 }
 
 // rest is the command that resumes what an interrupted one has left.
-func (b *bulkRetry) rest() string {
-	words := []string{"perdure runs retry --query " + shellQuoted(fmt.Sprintf("(%s) AND CloseTime < '%s'", b.Query, b.began.UTC().Format(time.RFC3339Nano)))}
+func (b *bulkResume) rest() string {
+	words := []string{"perdure runs resume --query " + shellQuoted(fmt.Sprintf("(%s) AND CloseTime < '%s'", b.Query, b.began.UTC().Format(time.RFC3339Nano)))}
 	for flag, values := range map[string][]string{"--unknown": b.Unknown, "--from": b.From, "--set": b.Set, "--definition": {b.Definition}} {
 		for _, value := range values {
 			if value != "" {

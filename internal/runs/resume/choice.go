@@ -1,4 +1,4 @@
-package repair
+package resume
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ type choice struct {
 
 func newChoice(was *workflows.Journal, req Request) *choice {
 	c := &choice{
-		reason: record.Repaired, changed: req.Definition != nil || len(req.Arguments) > 0,
+		reason: record.Resumed, changed: req.Definition != nil || len(req.Arguments) > 0,
 		again: map[string]bool{}, doubtful: map[string]bool{},
 		undone: map[workflows.StepPath]bool{}, repeated: map[workflows.StepPath]bool{},
 	}

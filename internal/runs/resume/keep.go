@@ -1,4 +1,4 @@
-package repair
+package resume
 
 import (
 	"github.com/perdure/perdure/definitions"

@@ -11,10 +11,10 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/internal/runs/resume"
 )
 
-type runsRetryCommand struct {
+type runsResumeCommand struct {
 	temporalFlags `embed:""`
 
 	ID         string   `arg:"" optional:"" help:"Run ID; any unique part of it works."`
@@ -27,27 +27,27 @@ type runsRetryCommand struct {
 	tokenFlags `embed:""`
 	DryRun     bool   `help:"Print what would be done, and do nothing."`
 	Yes        bool   `short:"y" help:"Do not ask for confirmation."`
-	By         string `help:"Name to record as the person who repairs. Default: your user name."`
+	By         string `help:"Name to record as the person who resumes. Default: your user name."`
 
 	Query string  `help:"Resume all failed, timed-out, cancelled and terminated runs that match this list filter of Temporal, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
 	Rate  float64 `help:"With --query: maximum number of runs per second." default:"5"`
 	Limit int     `help:"With --query: maximum number of runs." default:"1000"`
 }
 
-func (runsRetryCommand) Help() string {
+func (runsResumeCommand) Help() string {
 	return `The run resumes where it failed, under the same ID. Results of completed steps and
 answers are reused; an elicitation that was declined or expired is asked again. If
 the outcome of a call is unknown, record it with --unknown. Examples:
 
-    perdure runs retry k3v9a2
-    perdure runs retry k3v9a2 --unknown create=not-happened
-    perdure runs retry k3v9a2 --definition fixed.yaml --set params.count=3
-    perdure runs retry k3v9a2 --definition 1.2.1
-    perdure runs retry --query "PerdureTool = 'deploy' AND StartTime > '2026-11-01T00:00:00Z'" --dry-run
-    perdure runs retry --query "PerdureTool = 'deploy'" --definition fixed.yaml`
+    perdure runs resume k3v9a2
+    perdure runs resume k3v9a2 --unknown create=not-happened
+    perdure runs resume k3v9a2 --definition fixed.yaml --set params.count=3
+    perdure runs resume k3v9a2 --definition 1.2.1
+    perdure runs resume --query "PerdureTool = 'deploy' AND StartTime > '2026-11-01T00:00:00Z'" --dry-run
+    perdure runs resume --query "PerdureTool = 'deploy'" --definition fixed.yaml`
 }
 
-func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
+func (r runsResumeCommand) Run(ctx context.Context, c *console) error {
 	req, err := r.request(c)
 	if err != nil {
 		return err
@@ -67,19 +67,19 @@ func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
 	}
 	defer done()
 	if r.Query != "" {
-		b := &bulkRetry{runsRetryCommand: r, console: c, repairs: rc.Repairs(), request: req}
+		b := &bulkResume{runsResumeCommand: r, console: c, resumptions: rc.Resumptions(), request: req}
 		return b.run(ctx, rc)
 	}
 	id, err := findRun(ctx, rc, r.ID, runs.Filter{})
 	if err != nil {
 		return err
 	}
-	return r.retryOne(ctx, c, rc, id, req)
+	return r.resumeOne(ctx, c, rc, id, req)
 }
 
 // request converts the flags to the request for each run.
-func (r runsRetryCommand) request(c *console) (repair.Request, error) {
-	req := repair.Request{
+func (r runsResumeCommand) request(c *console) (resume.Request, error) {
+	req := resume.Request{
 		From: r.From, By: cmp.Or(r.By, userName()),
 		Unknown: map[runs.StepPath]string{}, Results: map[runs.StepPath]json.RawMessage{}, Arguments: map[string]json.RawMessage{},
 	}
@@ -90,7 +90,7 @@ func (r runsRetryCommand) request(c *console) (repair.Request, error) {
 		}
 		said = strings.ReplaceAll(said, "-", "_")
 		switch said {
-		case runs.Happened, runs.NotHappened, repair.AskAgain:
+		case runs.Happened, runs.NotHappened, resume.AskAgain:
 		default:
 			return req, usagef("--unknown %s: must be happened, not-happened or ask", text)
 		}
@@ -124,7 +124,7 @@ func (r runsRetryCommand) request(c *console) (repair.Request, error) {
 	return req, nil
 }
 
-func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Client, id runs.RunID, req repair.Request) error {
+func (r runsResumeCommand) resumeOne(ctx context.Context, c *console, rc *runs.Client, id runs.RunID, req resume.Request) error {
 	if r.Definition != "" {
 		run, err := rc.Get(ctx, id)
 		if err != nil {
@@ -134,7 +134,7 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 			return err
 		}
 	}
-	plan, err := rc.Repairs().Plan(ctx, id, req)
+	plan, err := rc.Resumptions().Plan(ctx, id, req)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 	if ok, err := r.confirmed(ctx, c, plan); err != nil || !ok {
 		return err
 	}
-	if err := rc.Repairs().Execute(ctx, plan); err != nil {
+	if err := rc.Resumptions().Execute(ctx, plan); err != nil {
 		return err
 	}
 	r.temporalFlags.noteTarget(c)
@@ -165,7 +165,7 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 }
 
 // definition reads --definition: a file, or else a published version.
-func (r runsRetryCommand) definition(ctx context.Context, c *console, tool string) (*definitions.Definition, error) {
+func (r runsResumeCommand) definition(ctx context.Context, c *console, tool string) (*definitions.Definition, error) {
 	server := serverFlags{URL: r.URL, Data: r.Data, tokenFlags: r.tokenFlags}
 	name, version, named := strings.Cut(r.Definition, "@")
 	if !named {
@@ -181,21 +181,21 @@ func (r runsRetryCommand) definition(ctx context.Context, c *console, tool strin
 	return server.definition(ctx, c, tool+"@"+version)
 }
 
-// confirmed asks for confirmation of a repair that changes something.
-func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *repair.Plan) (bool, error) {
+// confirmed asks for confirmation of a resumption that changes something.
+func (r runsResumeCommand) confirmed(ctx context.Context, c *console, plan *resume.Plan) (bool, error) {
 	if !r.changes() && len(plan.AtRisk()) == 0 {
 		return true, nil
 	}
 	return r.confirm(ctx, c, "Resume the run? [y/N] ")
 }
 
-// changes reports whether the repair changes more than the outcome of calls left unknown.
-func (r runsRetryCommand) changes() bool {
+// changes reports whether the resumption changes more than the outcome of calls left unknown.
+func (r runsResumeCommand) changes() bool {
 	return len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""
 }
 
 // confirm asks for a yes; --yes is one.
-func (r runsRetryCommand) confirm(ctx context.Context, c *console, question string) (bool, error) {
+func (r runsResumeCommand) confirm(ctx context.Context, c *console, question string) (bool, error) {
 	return confirmed(ctx, c, r.Yes, question)
 }
 
@@ -220,38 +220,38 @@ func confirmed(ctx context.Context, c *console, yes bool, question string) (bool
 	return true, nil
 }
 
-func (r runsRetryCommand) report(c *console, plan *repair.Plan, retried bool) error {
+func (r runsResumeCommand) report(c *console, plan *resume.Plan, resumed bool) error {
 	if r.Output == "json" {
 		return c.printJSON(struct {
-			*repair.Plan
-			Retried      bool   `json:"retried"`
+			*resume.Plan
+			Resumed      bool   `json:"resumed"`
 			RepeatedCall string `json:"repeatedCall,omitempty"`
-		}{plan, retried, plan.RepeatedCall()})
+		}{plan, resumed, plan.RepeatedCall()})
 	}
 	if says := plan.RepeatedCall(); says != "" {
 		c.notef("%s", says)
 	}
-	if retried {
+	if resumed {
 		_, err := fmt.Fprintf(c.out, "%s: resumed\n", plan.ID)
 		return err
 	}
 	return nil
 }
 
-// planWords describe what a repair does with each step.
+// planWords describe what a resumption does with each step.
 var planWords = map[string]string{
-	repair.Reused:       "result reused",
-	repair.Given:        "result given",
-	repair.ReusedIfSame: "result reused if its arguments stay the same",
-	repair.Again:        "executed again",
-	repair.Executed:     "executed",
-	repair.Asked:        "outcome unknown; the run waits for reconciliation",
-	repair.Unknown:      "outcome unknown; record it with --unknown",
-	repair.UnderWay:     "still under way; awaited",
+	resume.Reused:       "result reused",
+	resume.Given:        "result given",
+	resume.ReusedIfSame: "result reused if its arguments stay the same",
+	resume.Again:        "executed again",
+	resume.Executed:     "executed",
+	resume.Asked:        "outcome unknown; the run waits for reconciliation",
+	resume.Unknown:      "outcome unknown; record it with --unknown",
+	resume.UnderWay:     "still under way; awaited",
 }
 
 // printPlan prints what would be done.
-func (r runsRetryCommand) printPlan(c *console, plan *repair.Plan) {
+func (r runsResumeCommand) printPlan(c *console, plan *resume.Plan) {
 	printPlanned(c, plan.Steps)
 	for _, u := range plan.Unsettled {
 		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", u.Error.Message, u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
@@ -259,7 +259,7 @@ func (r runsRetryCommand) printPlan(c *console, plan *repair.Plan) {
 	}
 }
 
-func printPlanned(c *console, steps []repair.Step) {
+func printPlanned(c *console, steps []resume.Step) {
 	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
 	for _, step := range steps {
 		words := planWords[step.Plan]

@@ -18,7 +18,7 @@ import (
 	"github.com/perdure/perdure/test/topology"
 )
 
-const repairDefinitions = `
+const resumeDefinitions = `
 compositeTools:
   - name: order
     description: Pays once, and says so.
@@ -40,17 +40,17 @@ compositeTools:
     output: {properties: {all: {type: string, description: What all did, value: "{{.steps.five.output.text}}"}}}
 `
 
-// A repairWorld is dev with a backend whose payments are executed and whose
+// A resumeWorld is dev with a backend whose payments are executed and whose
 // first answer to each is lost, and with a tool that can be broken.
-type repairWorld struct {
+type resumeWorld struct {
 	*devProcess
 	backend *fakeServers
 	broken  atomic.Bool
 	answers sync.Map // key → whether the answer was lost
 }
 
-func newRepairWorld(t *testing.T) *repairWorld {
-	w := &repairWorld{}
+func newResumeWorld(t *testing.T) *resumeWorld {
+	w := &resumeWorld{}
 	echo := func(_ context.Context, arguments map[string]any) (*mcp.CallToolResult, error) {
 		return structured(map[string]any{"text": arguments["text"]}), nil
 	}
@@ -71,7 +71,7 @@ func newRepairWorld(t *testing.T) *repairWorld {
 	})
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"),
-		w.backend.configuration(`[{tool: read, class: read}, {tool: "*", class: unsafe}]`)+repairDefinitions)
+		w.backend.configuration(`[{tool: read, class: read}, {tool: "*", class: unsafe}]`)+resumeDefinitions)
 	w.devProcess = startSealedDev(t, dir, "--config", "perdure.yaml")
 	return w
 }
@@ -80,7 +80,7 @@ func newRepairWorld(t *testing.T) *repairWorld {
 // go on as they are told, with the result for the caller who still waits.
 func TestReconcileALostAnswer(t *testing.T) {
 	t.Parallel()
-	w := newRepairWorld(t)
+	w := newResumeWorld(t)
 	for _, tc := range []struct {
 		key, result string
 		flags       []string
@@ -120,7 +120,7 @@ func TestReconcileALostAnswer(t *testing.T) {
 }
 
 // waitingRun finds the run with a key that waits.
-func (w *repairWorld) waitingRun(t *testing.T, key string) (id string) {
+func (w *resumeWorld) waitingRun(t *testing.T, key string) (id string) {
 	t.Helper()
 	until(t, "the run "+key+" to wait", func() bool {
 		for _, run := range w.runs(t, "order") {
@@ -134,12 +134,12 @@ func (w *repairWorld) waitingRun(t *testing.T, key string) (id string) {
 	return id
 }
 
-// TestRetryWithAnotherDefinition repairs a run by what it does in its fourth
+// TestResumeWithAnotherDefinition resumes a run by what it does in its fourth
 // step, and another argument. The caller who calls again with the same key gets
 // what comes of it.
-func TestRetryWithAnotherDefinition(t *testing.T) {
+func TestResumeWithAnotherDefinition(t *testing.T) {
 	t.Parallel()
-	w := newRepairWorld(t)
+	w := newResumeWorld(t)
 	w.broken.Store(true)
 	c := w.dial(t, legacy, nil)
 	call := toolCall{name: "five", arguments: map[string]any{"key": "k"}, key: "once"}
@@ -147,17 +147,17 @@ func TestRetryWithAnotherDefinition(t *testing.T) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	id := w.onlyRun(t, "five", "failed")
-	_, five, _ := strings.Cut(repairDefinitions, "  - name: five\n")
+	_, five, _ := strings.Cut(resumeDefinitions, "  - name: five\n")
 	fixed := "name: five" + strings.ReplaceAll("\n"+five, "\n    ", "\n")
 	putFile(t, filepath.Join(w.dir, "fixed.yaml"), strings.Replace(fixed, "be_fragile, arguments: {key: \"{{.params.key}}\"", "be_write, arguments: {key: \"{{.params.key}}!\"", 1))
-	if _, refused, err := w.try(t, "runs", "retry", id, "--definition", "fixed.yaml"); err == nil || !strings.Contains(refused, "be_write may take effect twice") {
+	if _, refused, err := w.try(t, "runs", "resume", id, "--definition", "fixed.yaml"); err == nil || !strings.Contains(refused, "be_write may take effect twice") {
 		t.Errorf("without a yes: %v, %s", err, refused)
 	}
-	if _, refused, err := w.try(t, "runs", "retry", id, "--set", "params.key=[1]", "--yes"); err == nil || !strings.Contains(refused, "key") {
+	if _, refused, err := w.try(t, "runs", "resume", id, "--set", "params.key=[1]", "--yes"); err == nil || !strings.Contains(refused, "key") {
 		t.Errorf("an argument that does not fit: %v, %s", err, refused)
 	}
 	w.run(t, "publish", "fixed.yaml", "--version", "2.0.0")
-	if plan := w.run(t, "runs", "retry", id, "--definition", "^2", "--dry-run", "-o", "json"); !strings.Contains(plan, `"reused_if_same"`) {
+	if plan := w.run(t, "runs", "resume", id, "--definition", "^2", "--dry-run", "-o", "json"); !strings.Contains(plan, `"reused_if_same"`) {
 		t.Errorf("the plan with what was published: %s", plan)
 	}
 	w.run(t, "publish", "fixed.yaml", "--version", "2.0.1-rc.1")
@@ -168,14 +168,14 @@ func TestRetryWithAnotherDefinition(t *testing.T) {
 		"4.0.0": "five has no version 4.0.0", "five@4": "five has no version 4", "3.0.0": "who is required", "six@1": "the run is one of five",
 		"text.star@1.0.0": "the run is one of five", "fine.yaml": "fine.yaml",
 	} {
-		if _, refused, err := w.try(t, "runs", "retry", id, "--definition", version, "--yes"); err == nil || !strings.Contains(refused, why) {
+		if _, refused, err := w.try(t, "runs", "resume", id, "--definition", version, "--yes"); err == nil || !strings.Contains(refused, why) {
 			t.Errorf("with %s: %v, %s", version, err, refused)
 		}
 	}
-	if _, told, err := w.try(t, "runs", "retry", id, "--definition", "2.0.1-rc.1", "--dry-run"); err != nil || !strings.Contains(told, "five 2.0.1-rc.1 is deprecated: writes twice") {
+	if _, told, err := w.try(t, "runs", "resume", id, "--definition", "2.0.1-rc.1", "--dry-run"); err != nil || !strings.Contains(told, "five 2.0.1-rc.1 is deprecated: writes twice") {
 		t.Errorf("with a deprecated version: %v, %s", err, told)
 	}
-	w.run(t, "runs", "retry", id, "--definition", "five@2.0.0", "--yes")
+	w.run(t, "runs", "resume", id, "--definition", "five@2.0.0", "--yes")
 	if got := call.must(t, c); !strings.Contains(got, `"all":"12345"`) {
 		t.Errorf("called again: %s", got)
 	}
@@ -187,11 +187,11 @@ func TestRetryWithAnotherDefinition(t *testing.T) {
 	}
 }
 
-// TestRetryARun lets runs fail in the fourth of five steps, repairs the backend
-// and retries them: one by its ID, the others all at once.
-func TestRetryARun(t *testing.T) {
+// TestResumeARun lets runs fail in the fourth of five steps, repairs the backend
+// and resumes them: one by its ID, the others all at once.
+func TestResumeARun(t *testing.T) {
 	t.Parallel()
-	w := newRepairWorld(t)
+	w := newResumeWorld(t)
 	w.broken.Store(true)
 	c := w.dial(t, legacy, nil)
 	for _, key := range []string{"a", "b", "c"} {
@@ -209,14 +209,14 @@ func TestRetryARun(t *testing.T) {
 		return len(list) == 3 && list[0].Status == "failed"
 	})
 	w.broken.Store(false)
-	plan := w.run(t, "runs", "retry", id, "--dry-run", "-o", "json")
-	if strings.Count(plan, `"plan": "reused"`) != 3 || !strings.Contains(plan, `"retried": false`) {
+	plan := w.run(t, "runs", "resume", id, "--dry-run", "-o", "json")
+	if strings.Count(plan, `"plan": "reused"`) != 3 || !strings.Contains(plan, `"resumed": false`) {
 		t.Errorf("the plan is %s", plan)
 	}
-	if _, refused, err := w.try(t, "runs", "retry", id, "--from", "three"); err == nil || !strings.Contains(refused, "--yes") {
+	if _, refused, err := w.try(t, "runs", "resume", id, "--from", "three"); err == nil || !strings.Contains(refused, "--yes") {
 		t.Errorf("with a change and without a word: %v, %s", err, refused)
 	}
-	w.run(t, "runs", "retry", id)
+	w.run(t, "runs", "resume", id)
 	until(t, "the result", func() bool {
 		out, _, err := w.try(t, "runs", "result", id)
 		return err == nil && strings.Contains(out, `"all": "12345"`)
@@ -224,14 +224,14 @@ func TestRetryARun(t *testing.T) {
 	if shown := w.run(t, "runs", "show", id, "--watch"); !strings.Contains(shown, "completed") {
 		t.Errorf("show says:\n%s", shown)
 	}
-	all := w.run(t, "runs", "retry", "--query", "PerdureTool = 'five'", "--rate", "50")
+	all := w.run(t, "runs", "resume", "--query", "PerdureTool = 'five'", "--rate", "50")
 	if !strings.Contains(all, "2 found, 2 resumed") {
 		t.Errorf("all at once: %s", all)
 	}
 	until(t, "all to complete", func() bool {
 		return strings.Count(w.run(t, "runs", "list", "--tool", "five", "--status", "completed"), "completed") == 3
 	})
-	if all := w.run(t, "runs", "retry", "--query", "PerdureTool = 'five'"); !strings.Contains(all, "0 found") {
+	if all := w.run(t, "runs", "resume", "--query", "PerdureTool = 'five'"); !strings.Contains(all, "0 found") {
 		t.Errorf("once more: %s", all)
 	}
 	for _, key := range []string{"a", "b", "c"} {
@@ -247,11 +247,11 @@ func TestRetryARun(t *testing.T) {
 	}
 }
 
-// TestInterruptedRetry interrupts the retry of many runs in the middle, and does
-// what it says to go on: each is retried once, also those that fail once more.
-func TestInterruptedRetry(t *testing.T) {
+// TestInterruptedResume interrupts the resumption of many runs in the middle, and does
+// what it says to go on: each is resumed once, also those that fail once more.
+func TestInterruptedResume(t *testing.T) {
 	t.Parallel()
-	w := newRepairWorld(t)
+	w := newResumeWorld(t)
 	w.broken.Store(true)
 	c := w.dial(t, legacy, nil)
 	const all = 8
@@ -264,32 +264,32 @@ func TestInterruptedRetry(t *testing.T) {
 	until(t, "the failed runs to be listed", func() bool {
 		return strings.Count(w.run(t, "runs", "list", "--tool", "five", "--status", "failed"), "five/") == all
 	})
-	cmd, output := w.program("runs", "retry", "--query", "PerdureTool = 'five'", "--rate", "3"), &topology.Transcript{}
+	cmd, output := w.program("runs", "resume", "--query", "PerdureTool = 'five'", "--rate", "3"), &topology.Transcript{}
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { killGroup(cmd) })
-	until(t, "some to be retried", func() bool { return strings.Contains(output.String(), "3/8 ") })
+	until(t, "some to be resumed", func() bool { return strings.Contains(output.String(), "3/8 ") })
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
 		t.Errorf("it ends with status 0: %s", output)
 	}
-	_, rest, ok := strings.Cut(output.String(), "perdure runs retry --query '")
+	_, rest, ok := strings.Cut(output.String(), "perdure runs resume --query '")
 	if !ok || !strings.Contains(output.String(), "8 found") {
 		t.Fatalf("it says\n%s", output)
 	}
 	rest, _, _ = strings.Cut(rest, "'\n")
 	w.broken.Store(false)
-	again := w.run(t, "runs", "retry", "--query", strings.ReplaceAll(rest, `'\''`, "'"), "--rate", "50")
+	again := w.run(t, "runs", "resume", "--query", strings.ReplaceAll(rest, `'\''`, "'"), "--rate", "50")
 	if strings.Contains(again, "8 found") || strings.Contains(again, " 0 found") {
 		t.Errorf("once more: %s", again)
 	}
 	for i := range all {
 		key := fmt.Sprintf(`"key":"k%d"`, i)
-		until(t, "all to be retried", func() bool { return w.backend.count("be_fragile", key) >= 2 })
+		until(t, "all to be resumed", func() bool { return w.backend.count("be_fragile", key) >= 2 })
 	}
 	until(t, "all to end", func() bool {
 		return !strings.Contains(w.run(t, "runs", "list", "--tool", "five"), "running")
@@ -305,11 +305,11 @@ func TestInterruptedRetry(t *testing.T) {
 	}
 }
 
-// TestRetryInATerminal says no and then yes to a repair that changes something,
+// TestResumeInATerminal says no and then yes to a resumption that changes something,
 // and watches one of many runs.
-func TestRetryInATerminal(t *testing.T) {
+func TestResumeInATerminal(t *testing.T) {
 	t.Parallel()
-	w := newRepairWorld(t)
+	w := newResumeWorld(t)
 	w.broken.Store(true)
 	c := w.dial(t, legacy, nil)
 	if got, err := (toolCall{name: "five", arguments: map[string]any{"key": "k"}}).by(t.Context(), c); err != nil || !got.IsError {
@@ -324,7 +324,7 @@ func TestRetryInATerminal(t *testing.T) {
 		{"", "nothing was done", 1},
 		{"yes", "resumed", 2},
 	} {
-		term := startInTerminal(t, w.program("runs", "retry", id, "--from", "three"))
+		term := startInTerminal(t, w.program("runs", "resume", id, "--from", "three"))
 		term.shows("Resume the run? [y/N] ")
 		if !strings.Contains(term.text(), "be_write may take effect twice") {
 			t.Errorf("before it asks, it says\n%s", term.text())
@@ -341,7 +341,7 @@ func TestRetryInATerminal(t *testing.T) {
 		}
 	}
 	w.broken.Store(false)
-	term := startInTerminal(t, w.program("runs", "retry", "--query", "PerdureTool = 'five'"))
+	term := startInTerminal(t, w.program("runs", "resume", "--query", "PerdureTool = 'five'"))
 	if err := receive(t, term.ended, "the command to end"); err != nil {
 		t.Error(err)
 	}

@@ -28,7 +28,7 @@ const (
 )
 
 // show prints the preview for people.
-func (b *bulkRetry) show() error {
+func (b *bulkResume) show() error {
 	if b.Output == "json" {
 		return nil
 	}
@@ -67,7 +67,7 @@ type bulkDiff struct {
 }
 
 // diffs are those of --definition, the most frequent definition first.
-func (b *bulkRetry) diffs() (diffs []bulkDiff, err error) {
+func (b *bulkResume) diffs() (diffs []bulkDiff, err error) {
 	if b.request.Definition == nil {
 		return nil, nil
 	}
@@ -96,7 +96,7 @@ func definitionDiff(was workflows.Pinned, now *definitions.Definition) (string, 
 }
 
 // print prints what was done or, of a dry run, would be.
-func (b *bulkRetry) print(report bulkReport) error {
+func (b *bulkResume) print(report bulkReport) error {
 	if b.Output == "json" {
 		diffs, err := b.diffs()
 		if err != nil {

@@ -1,4 +1,4 @@
-package repair
+package resume
 
 import (
 	"cmp"
@@ -45,8 +45,8 @@ func (r *planner) plan() (*Plan, error) {
 		return nil, err
 	}
 	plan := &Plan{ID: r.id, Execution: r.execution, Time: 1, Was: r.was.Input, By: r.req.By}
-	if in.Repair != nil {
-		plan.Time = in.Repair.Time + 1
+	if in.Resumption != nil {
+		plan.Time = in.Resumption.Time + 1
 	}
 	r.findUnsettled()
 	if err := r.settleCompensations(); err != nil {
@@ -70,7 +70,7 @@ func (r *planner) plan() (*Plan, error) {
 	r.describe(plan)
 	r.describeCalled(plan)
 	in.Journal, in.Open, in.Asked, in.Continued, in.Started = r.journal, nil, nil, true, time.Time{}
-	in.Repair = &workflows.Repair{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.was.Asked, Undone: maps.Clone(r.was.Undone)}
+	in.Resumption = &workflows.Resumption{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.was.Asked, Undone: maps.Clone(r.was.Undone)}
 	in.MaxJournal = in.MaxValue
 	in.Caller.Forwarded = "" // it was kept until the run ended
 	plan.Input = in
@@ -150,7 +150,7 @@ func (r *planner) settleCompensations() error {
 		case workflows.NotHappened:
 			delete(r.unsettled, path)
 		case AskAgain:
-			return fmt.Errorf("whether %s undid %s must be known before the run is repaired: say happened or not_happened", path, step)
+			return fmt.Errorf("whether %s undid %s must be known before the run is resumed: say happened or not_happened", path, step)
 		}
 	}
 	return nil
