@@ -32,14 +32,8 @@ func (s *served) busy() bool {
 // any request.
 func (g *Gateway) SetClock(now func() time.Time) { g.endpoint.tokens.now = now }
 
-// Turns and Leavers are those of requests, for tests.
-type (
-	Turns   struct{ turns }
-	Leavers struct{ leavers }
-)
-
-func (t *Turns) Take(ctx context.Context, id runs.RunID) (func(), error) { return t.take(ctx, id) }
-func (t *Turns) Len() int                                                { return len(t.runs) }
+// Leavers are those of requests, for tests.
+type Leavers struct{ leavers }
 
 func (l *Leavers) Replace(id runs.RunID, cancel context.CancelFunc) func() {
 	return l.replace(id, cancel)

@@ -23,7 +23,7 @@ type joins struct {
 	served     *served
 	deliveries *deliveries
 	departures *departures
-	turns      turns
+	turns      runs.Turns    // of runs, for requests that want to join: each reads the whole history
 	window     time.Duration // in which a call may be one sent again; 0 or less = none
 	now        func() time.Time
 }

@@ -41,6 +41,9 @@ type Config struct {
 	// Room waits until what ctx is of may hold so many bytes of an outcome, until it
 	// ends. Its errors are returned. nil = there is always room.
 	Room func(ctx context.Context, bytes int64) error
+	// Reader is for whom ctx is, "" = nobody in particular. Of those for whom Temporal's
+	// index is queried, each has one query that waits at a time. nil = all wait alike.
+	Reader func(ctx context.Context) string
 	// News of the worker that uses Client. nil = there is none: what happens to runs is
 	// polled for.
 	News *News
@@ -76,7 +79,7 @@ func New(cfg Config) *Client {
 		c.converter = converter.GetDefaultDataConverter()
 	}
 	if c.temporal != nil {
-		c.index = newIndex(c.temporal.WorkflowService(), c.log)
+		c.index = newIndex(c.temporal.WorkflowService(), cfg.Reader, c.log)
 	}
 	return c
 }

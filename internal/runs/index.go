@@ -42,8 +42,10 @@ const (
 type index struct {
 	ask asker
 	log *slog.Logger
+	of  func(context.Context) string // for whom a question is put; nil = for all the same
 
 	turns *rate.Limiter
+	line  Turns // of those for whom questions wait: one each
 
 	mu      sync.Mutex
 	asking  map[string]*question // by kind and text
@@ -70,8 +72,8 @@ type knownCount struct {
 	count *workflowservice.CountWorkflowExecutionsResponse
 }
 
-func newIndex(ask asker, log *slog.Logger) *index {
-	return &index{ask: ask, log: log, turns: rate.NewLimiter(indexRate, indexBurst), asking: map[string]*question{}, known: map[string]knownCount{}}
+func newIndex(ask asker, of func(context.Context) string, log *slog.Logger) *index {
+	return &index{ask: ask, of: of, log: log, turns: rate.NewLimiter(indexRate, indexBurst), asking: map[string]*question{}, known: map[string]knownCount{}}
 }
 
 // list lists executions.
@@ -132,7 +134,7 @@ func (x *index) put(ctx context.Context, key string, q *question, put func(conte
 	defer close(q.done)
 	ctx, cancel := context.WithTimeout(ctx, indexPatience)
 	defer cancel()
-	waited := x.turns.Wait(ctx)
+	waited := x.inLine(ctx, func() error { return x.turns.Wait(ctx) })
 	x.leave(key, q)
 	if waited != nil { // its turn would come too late
 		q.err = errBusy
@@ -144,12 +146,33 @@ func (x *index) put(ctx context.Context, key string, q *question, put func(conte
 			return
 		}
 		x.shrink()
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
+		if waited := x.inLine(ctx, func() error { return sleep(ctx, pause/2+rand.N(pause)) }); waited != nil {
 			q.err = errors.Join(errBusy, q.err)
 			return
 		}
+	}
+}
+
+// inLine waits for a question. Of those for whom questions are put, each has one that
+// waits at a time: who puts many has the own ones wait, and not those of others.
+func (x *index) inLine(ctx context.Context, wait func() error) error {
+	if x.of == nil {
+		return wait()
+	}
+	next, err := x.line.Take(ctx, x.of(ctx))
+	if err != nil {
+		return err
+	}
+	defer next()
+	return wait()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -90,7 +90,7 @@ func (s *strictIndex) CountWorkflowExecutions(_ context.Context, r *workflowserv
 }
 
 func clientOf(ask asker, log *slog.Logger) *Client {
-	return &Client{archive: archive{namespace: "default", converter: converter.GetDefaultDataConverter(), log: log}, index: newIndex(ask, log)}
+	return &Client{archive: archive{namespace: "default", converter: converter.GetDefaultDataConverter(), log: log}, index: newIndex(ask, nil, log)}
 }
 
 // Where the index may be asked ten times a second, metrics of three gateways are

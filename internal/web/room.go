@@ -22,6 +22,14 @@ func (b *Bodies) Within(ctx context.Context, caller string) context.Context {
 	return context.WithValue(ctx, readerKey{}, &reader{bodies: b, caller: caller, ctx: ctx})
 }
 
+// Reader is the caller of a request whose context Within has made; "" = none.
+func Reader(ctx context.Context) string {
+	if r, ok := ctx.Value(readerKey{}).(*reader); ok {
+		return r.caller
+	}
+	return ""
+}
+
 // Room waits until the request of a context that Within has made may hold so many
 // bytes, in all: it reads one thing at a time. Where Within has not made it there is
 // no bound. The error is a *FullError, or that of ctx.
