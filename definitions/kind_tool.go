@@ -38,8 +38,11 @@ func (toolKind) Check(at StepCheck) {
 	c.compensation(n)
 }
 
+// IsToolName reports whether a step can call a tool of a name.
+func IsToolName(name string) bool { return toolPattern.MatchString(name) }
+
 func (c *checker) toolName(n node, field, tool string) {
-	if !toolPattern.MatchString(tool) {
+	if !IsToolName(tool) {
 		c.stepErrorf(n, field, "tool-name", "tool %q: the name of a tool is letters, digits, ., _ and -, with a letter or digit first", tool)
 	}
 }

@@ -94,11 +94,8 @@ func (t *takeOver) propose(ctx context.Context, configuration string) error {
 	if err != nil {
 		return err
 	}
-	t.tools = tools
 	t.note(statuses)
-	for _, tool := range tools {
-		t.report.Effects = append(t.report.Effects, scaffold.Propose(tool))
-	}
+	t.take(tools)
 	if err := t.override(); err != nil {
 		return err
 	}
@@ -135,6 +132,21 @@ func (t *takeOver) note(statuses []backends.Status) {
 			s.Error = cmp.Or(s.Error, "it does not answer within "+t.Wait.String())
 			t.console.notef("%s does not answer: %s", s.Name, s.Error)
 		}
+	}
+}
+
+// take proposes classes for the tools that a step can call. The name of another may be
+// a pattern in a rule, such as *, and give all tools its class.
+func (t *takeOver) take(tools []backends.Tool) {
+	for _, tool := range tools {
+		if !definitions.IsToolName(tool.Name) {
+			note := fmt.Sprintf("left out the tool %q of %s: no step can call a tool of that name", tool.Original, tool.Backend)
+			t.report.Notes = append(t.report.Notes, note)
+			t.console.notef("%s", note)
+			continue
+		}
+		t.tools = append(t.tools, tool)
+		t.report.Effects = append(t.report.Effects, scaffold.Propose(tool))
 	}
 }
 

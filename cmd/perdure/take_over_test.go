@@ -58,3 +58,22 @@ func TestConfirmEffects(t *testing.T) {
 		})
 	}
 }
+
+// TestAttackNamesOfTools: a tool whose name is a pattern gives its class to no other tool.
+func TestAttackNamesOfTools(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	taken := newTakeOver(takeOverFlags{}, &console{out: &out, err: &errs, exact: &out, screen: &errs}, scaffold.Of(&config.Server{Name: "be", Transport: "stdio", Command: "be"}))
+	readOnly := true
+	var tools []backends.Tool
+	for _, name := range []string{"*", "delete", "d?lete", "[d]elete", "\u202ex"} {
+		tools = append(tools, backends.Tool{Name: "be_" + name, Backend: "be", Original: name, Annotations: backends.Annotations{ReadOnlyHint: &readOnly}})
+	}
+	taken.take(tools)
+	if len(taken.tools) != 1 || len(taken.report.Effects) != 1 || taken.report.Effects[0].Tool != "delete" {
+		t.Errorf("rules are proposed for %+v", taken.report.Effects)
+	}
+	if len(taken.report.Notes) != 4 {
+		t.Errorf("the notes are %q", taken.report.Notes)
+	}
+}

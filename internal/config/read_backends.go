@@ -67,7 +67,7 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 			}
 		}
 		if u, err := url.Parse(config.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			r.errorf(p.to("url"), "backends", "%q is not an http or https URL", b.URL) // as it is written: a variable may be secret
+			r.errorf(p.to("url"), "backends", "is not an http or https URL") // it may have a password
 		}
 	case backends.Stdio:
 		if b.URL != "" {

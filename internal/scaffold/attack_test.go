@@ -28,6 +28,11 @@ func TestAttackSecretsOfCommandLines(t *testing.T) {
 		{args: []string{"ghp_s3cr3t1", "ghp_s3cr3t2"}, want: "${env:A_SECRET} ${env:A_SECRET_2}"},
 		{url: "https://ghp_s3cr3t@x.example.com/mcp", want: "https://${env:A_USER}@x.example.com/mcp"},
 		{url: "https://x.example.com/api/s/S3cr3tOfMoreThan20Letters/mcp", want: "https://x.example.com/api/s/${env:A_PATH}/mcp"},
+		{args: []string{"postgresql://ada:s3%cr@e/t#1@db/shop"}, want: "postgresql://ada:${env:A_PASSWORD}@db/shop"},
+		{url: "https://ada:s3cr3t%zz@x.example.com/mcp", want: "https://ada:${env:A_PASSWORD}@x.example.com/mcp"},
+		{url: "https://x.example.com/mcp#token=s3cr3t", want: "https://x.example.com/mcp#token=${env:A_TOKEN}"},
+		{args: []string{"-c", "cd x && GITHUB_TOKEN=ghp_s3cr3t node ghp_s3cr3t"}, want: "-c cd x && GITHUB_TOKEN=${env:GITHUB_TOKEN} node ${env:A_SECRET}"},
+		{args: []string{"--opt=x ghp_s3cr3t", "--url=y ghp_s3cr3t2"}, want: "--opt=x ${env:A_SECRET} --url=y ${env:A_SECRET_2}"},
 		{args: []string{"-v", "my-secrets:/run/secrets", "C:\\keys\\x", "postgresql://reader@127.0.0.1/shop", "--log=debug", "a:b", "--root=.", "key:/x"}},
 		{url: "https://x.example.com/v1/mcp?page=1"},
 	} {
@@ -47,6 +52,46 @@ func TestAttackSecretsOfCommandLines(t *testing.T) {
 		if is != was {
 			t.Errorf("%s becomes %s", was, is)
 		}
+	}
+}
+
+// TestAttackHiddenCommands: what a program executes is shown to the person who agrees to
+// start it, though it looks like a secret; of what is not shown, it is said that it is there.
+func TestAttackHiddenCommands(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*config.Server{
+		{Command: "sh", Args: []string{"-c", "TOKEN=x; evil"}},
+		{Command: "sh", Args: []string{"-c", "TOKEN=x;evil"}},
+		{Command: "sh", Args: []string{"-c", "Authorization: x; evil"}},
+		{Command: "sh", Args: []string{"-lc", "KEY: $(evil)"}},
+		{Command: "node", Args: []string{"-e", "token=require('evil')"}},
+		{Command: "node", Env: map[string]string{"NODE_OPTIONS": "--require ./evil"}},
+		{Command: "node", Env: map[string]string{"PATH": "/tmp/evil:/usr/bin"}},
+	} {
+		s.Name = "a"
+		taken := Of(s).Servers[0]
+		if shown := taken.Reached() + "\n" + strings.Join(taken.Gets(), "\n"); !strings.Contains(shown, "evil") {
+			t.Errorf("%s %q %q is shown as\n%s", s.Command, s.Args, s.Env, shown)
+		}
+	}
+	taken := Of(&config.Server{Name: "a", File: ".mcp.json", Command: "node", Env: map[string]string{"PERL5OPT": "-Mevil"}}).Servers[0]
+	if got := taken.Gets(); len(got) != 2 || got[1] != "6 characters that are not shown for ${env:PERL5OPT}: env.PERL5OPT of a in .mcp.json" {
+		t.Errorf("what is not shown: %q", got)
+	}
+}
+
+// TestAttackSchemasOfTools: a schema that names a field twice at each of its levels takes no
+// time, and a parameter comes once.
+func TestAttackSchemasOfTools(t *testing.T) {
+	t.Parallel()
+	schema := `{"type": "string"}`
+	for range 60 {
+		schema = `{"type": "object", "required": ["a", "a"], "properties": {"a": ` + schema + `}}`
+	}
+	names := `{"type": "object", "required": ["x y", "x y", "x-y", "x_y"], "properties": {"x y": {"type": "string"}, "x-y": {"type": "string"}, "x_y": {"type": "string"}}}`
+	composite := Compose([]backends.Tool{{Name: "a_get", Backend: "a", Original: "get", InputSchema: json.RawMessage(names), OutputSchema: json.RawMessage(schema)}}, nil)
+	if got := strings.Join(composite.Required, " "); got != "x_y a_x_y a_a_x_y" {
+		t.Errorf("the parameters are %s", got)
 	}
 }
 

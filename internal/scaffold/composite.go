@@ -166,8 +166,11 @@ func (c *composer) parameters() {
 	for _, call := range c.calls {
 		for _, name := range call.schema.Required {
 			of := call.schema.Properties[name]
+			if slices.ContainsFunc(call.arguments, func(a argument) bool { return a.name == name }) {
+				continue
+			}
 			param := identifier(name)
-			if slices.ContainsFunc(c.params, func(p parameter) bool { return p.name == param }) {
+			for slices.ContainsFunc(c.params, func(p parameter) bool { return p.name == param }) {
 				param = call.id + "_" + param
 			}
 			p := parameter{name: param, schema: of, standard: of.Default}
@@ -305,7 +308,9 @@ func example(s schema, name string) any {
 	case "object":
 		members := map[string]any{}
 		for _, required := range s.Required {
-			members[required] = example(s.Properties[required], required)
+			if _, ok := members[required]; !ok { // else a name that comes twice at each level takes for ever
+				members[required] = example(s.Properties[required], required)
+			}
 		}
 		return members
 	}

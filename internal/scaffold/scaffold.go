@@ -7,11 +7,13 @@ package scaffold
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
@@ -115,7 +117,7 @@ func (s *Server) Reached() string {
 }
 
 // Gets are what a server is given besides: its directory, variables and headers, with
-// references in place of what is secret.
+// references in place of what is secret, and for which of them its file has a value.
 func (s *Server) Gets() (all []string) {
 	if s.Dir != "" {
 		all = append(all, "directory "+s.Dir)
@@ -131,6 +133,11 @@ func (s *Server) Gets() (all []string) {
 	}
 	if s.Auth != nil {
 		all = append(all, "credentials of outgoingAuth")
+	}
+	for _, v := range s.Variables {
+		if v.Value != "" {
+			all = append(all, fmt.Sprintf("%d characters that are not shown for %s: %s", utf8.RuneCountInString(string(v.Value)), refer(v.Name), v.Where))
+		}
 	}
 	return all
 }

@@ -138,39 +138,70 @@ func (c *concealer) args(args []string) {
 
 func (c *concealer) arg(before, arg string) string {
 	flag, value, hasValue := strings.Cut(arg, "=")
+	isOption := strings.HasPrefix(arg, "-")
 	hasValue = hasValue && argumentName.MatchString(flag)
 	header := headerArgument.FindStringSubmatch(arg)
 	switch {
-	case reference.MatchString(arg):
-		return arg
-	case header != nil && (isHeaderFlag(before) || isSecretName(header[1])):
+	case header != nil && isHeaderFlag(before):
 		return header[1] + header[2] + c.header(header[1], header[3])
-	case strings.HasPrefix(arg, "-") && hasValue && isSecretName(flag):
+	case isOption && hasValue && isSecretName(flag) && !reference.MatchString(value):
 		return flag + "=" + refer(c.variable(c.out.Name+"_"+strings.TrimLeft(flag, "-"), value, "args, "+flag))
-	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && isSecretName(before) && !strings.HasPrefix(arg, "-"):
+	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && isSecretName(before) && !isOption && !reference.MatchString(arg):
 		return refer(c.variable(c.out.Name+"_"+strings.TrimLeft(before, "-"), arg, "args, "+before))
-	case hasValue && !strings.Contains(arg, "://") && isSecretName(flag): // NAME=VALUE, as of docker run -e
-		return flag + "=" + refer(c.variable(flag, value, "args, "+flag))
-	case hasValue:
+	case isOption && hasValue:
 		return flag + "=" + c.arg(flag, value)
-	case looksSecret(arg):
-		return refer(c.variable(c.out.Name+"_SECRET", arg, "args"))
+	case header != nil && isSecretName(header[1]) && len(strings.Fields(header[3])) <= 2 && !hidesCode(before, header[3]):
+		return header[1] + header[2] + c.header(header[1], header[3])
 	}
-	return c.inURL(arg, "args")
+	// Of several words, such as a command for a shell, only those are hidden that may be
+	// secret: what a person agrees to start is shown.
+	return regexp.MustCompile(`\S+`).ReplaceAllStringFunc(arg, func(word string) string { return c.word(before, word) })
+}
+
+// word gives a word of an argument.
+func (c *concealer) word(before, word string) string {
+	name, value, hasValue := strings.Cut(word, "=")
+	hasValue = hasValue && argumentName.MatchString(name)
+	switch {
+	case reference.MatchString(word) || hidesCode(before, word):
+	case hasValue && !strings.Contains(word, "://") && isSecretName(name): // NAME=VALUE, as of docker run -e
+		return name + "=" + refer(c.variable(name, value, "args, "+name))
+	case hasValue:
+		return name + "=" + c.word(before, value)
+	case looksSecret(word):
+		return refer(c.variable(c.out.Name+"_SECRET", word, "args"))
+	}
+	return c.inURL(word, "args")
+}
+
+var (
+	codeFlag  = regexp.MustCompile(`^-{1,2}([a-z]*[ceEprS]|eval|exec|command|print|run)$`)
+	tokenText = regexp.MustCompile(`^[A-Za-z0-9_.~+/=:@%,-]*$`)
+)
+
+// hidesCode reports whether a word may be part of what the flag before it has executed.
+func hidesCode(flag, word string) bool {
+	return codeFlag.MatchString(flag) && !tokenText.MatchString(word)
 }
 
 func (c *concealer) url(text string) { c.out.URL = c.inURL(text, "url") }
 
+// unparsedUser matches the user and the password of a URL whose password has characters
+// that URLs do not have there.
+var unparsedUser = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://[^:@/?#\s]*:(.+)@[^@\s]*$`)
+
 // inURL gives a URL with its password, and parameters that may be secret, as
 // variables; what is none, as it is.
 func (c *concealer) inURL(text, where string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme == "" || u.Host == "" || reference.MatchString(text) {
+	if reference.MatchString(text) {
 		return text
 	}
-	if _, ok := u.User.Password(); ok {
-		password := rawPassword(text)
-		text = strings.Replace(text, ":"+password+"@", ":"+refer(c.variable(c.out.Name+"_PASSWORD", password, where+", password"))+"@", 1)
+	u, err := url.Parse(text)
+	if m := unparsedUser.FindStringSubmatch(text); m != nil && (err != nil || u.User != nil) {
+		return strings.Replace(text, ":"+m[1]+"@", ":"+refer(c.variable(c.out.Name+"_PASSWORD", m[1], where+", password"))+"@", 1)
+	}
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		return text
 	}
 	if name := u.User.Username(); looksSecret(name) || looksRandom(name) {
 		text = strings.Replace(text, name, refer(c.variable(c.out.Name+"_USER", name, where+", user")), 1)
@@ -180,22 +211,13 @@ func (c *concealer) inURL(text, where string) string {
 			text = strings.Replace(text, "/"+part, "/"+refer(c.variable(c.out.Name+"_PATH", part, where+", path")), 1)
 		}
 	}
-	for _, pair := range strings.Split(u.RawQuery, "&") {
+	for _, pair := range strings.Split(u.RawQuery+"&"+u.EscapedFragment(), "&") {
 		name, value, _ := strings.Cut(pair, "=")
 		if value != "" && (isSecretName(name) || looksSecret(value) || looksRandom(value)) {
 			text = strings.Replace(text, pair, name+"="+refer(c.variable(c.out.Name+"_"+name, value, where+", "+name)), 1)
 		}
 	}
 	return text
-}
-
-// rawPassword is the password of a URL as it is written there.
-func rawPassword(text string) string {
-	_, rest, _ := strings.Cut(text, "://")
-	authority, _, _ := strings.Cut(rest, "/")
-	user := authority[:strings.LastIndexByte(authority, '@')]
-	_, password, _ := strings.Cut(user, ":")
-	return password
 }
 
 // auth takes secrets out of the strategy of outgoingAuth.
@@ -274,7 +296,7 @@ var (
 	secretName = regexp.MustCompile(`(?i)key|token|secret|pass|pwd|cred|auth|dsn|cookie|session|private|bearer|signature|connection`)
 	secretText = regexp.MustCompile(`^(gh[pousr]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ|AIza|npm_|hf_)|(?i)^bearer `)
 	randomText = regexp.MustCompile(`^[A-Za-z0-9_~=-]{20,}$`)
-	plainValue = regexp.MustCompile(`^(true|false|yes|no|on|off|\d{1,6}|[a-z]{1,12}|[A-Z]{1,8}|\.{0,2}/[\w./-]{0,100}|https?://(localhost|127\.0\.0\.1)[:/\w.-]*)$`)
+	plainValue = regexp.MustCompile(`^(true|false|yes|no|on|off|\d{1,6}|[a-z]{1,12}|[A-Z]{1,8}|(\.{0,2}/[\w./-]{0,100}:?)+|(-{1,2}[a-z][a-z-]*([ =]\.{0,2}/[\w./-]{0,100})? ?)+|https?://(localhost|127\.0\.0\.1)[:/\w.-]*)$`)
 )
 
 func isSecretName(name string) bool { return secretName.MatchString(name) }
