@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,26 @@ func TestContinueAsNewLosesNoAnswer(t *testing.T) {
 		in := b.firstExecution()
 		if len(in.Open) != 0 || !in.Journal["g"].Done() {
 			t.Errorf("the answer was not taken: open %+v, journal %+v", in.Open, in.Journal)
+		}
+	})
+	// Each answer that is recorded publishes all that was asked.
+	t.Run("a task that is full", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, `{name: a, description: d, timeout: 100h, parameters: {type: object, properties: {text: {type: string}}}, steps: [
+			{id: e, type: forEach, collection: "[0,1,2,3,4]", maxParallel: 5, timeout: 60h, step: {id: g, type: elicitation, message: "{{.params.text}}", timeout: 50h}},
+			{id: pause, type: wait, for: 3h}]}`, fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 190<<10)), nil)
+		b.env.RegisterDelayedCallback(func() {
+			for i := range 5 {
+				b.env.SignalWorkflowSkippingWorkflowTask(workflows.AnswerSignal,
+					signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: fmt.Sprintf("e[%d]#1", i), Action: "accept", Content: []byte(`{}`)}))
+			}
+		}, time.Hour)
+		b.suggest(time.Hour + time.Second)
+		in := b.firstExecution()
+		for i := range 5 {
+			if path := workflows.StepPath(fmt.Sprintf("e[%d]", i)); !in.Journal[path].Done() {
+				t.Errorf("the answer to %s was lost: open %d, journal %+v", path, len(in.Open), in.Journal[path])
+			}
 		}
 	})
 	t.Run("before the next execution has begun", func(t *testing.T) {

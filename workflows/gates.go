@@ -82,6 +82,8 @@ func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Dura
 	if timedOut && gs.signals.awaitKeys(ctx, id) == nil {
 		got = g.answers.ReceiveAsync(&answer)
 	}
+	gs.budget.begins() // closing waits for room, and the next execution must have what is recorded then
+	defer gs.budget.ends()
 
 	switch {
 	case got:

@@ -92,8 +92,11 @@ func (ss *signals) arrived() bool {
 }
 
 // rule decides on a signal, for the first time or, round by round, again, and
-// says whether that was all.
+// says whether that was all. The signal, which has left its mailbox, is under way until
+// then: the next execution would not get it.
 func (ss *signals) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (settled bool) {
+	ss.budget.begins()
+	defer ss.budget.ends()
 	ss.tasks.makeRoom(ctx, record.EntryBytes)
 	h := m.hear(ctx, s, round > 0)
 	if h.take == nil {
