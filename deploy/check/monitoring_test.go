@@ -62,11 +62,18 @@ func TestAlertsFire(t *testing.T) {
 		alert, series string // a sample each minute for an hour; _ = none
 		fires         bool
 	}{
-		{"PerdureUnknownOutcome", unknown + "_x55 1x5", true},         // the first of a worker and a tool
-		{"PerdureUnknownOutcome", unknown + "1x55 2x5", true},         // one more
-		{"PerdureUnknownOutcome", unknown + "1x60", false},            // long ago
-		{"PerdureUnknownOutcome", unknown + "1x30 _x25 1x5", true},    // a worker that was started anew
-		{"PerdureUnknownOutcome", "perdure_runs 1x60", false},         // none at all
+		{"PerdureUnknownOutcome", unknown + "_x55 1x5", true},                                                              // the first of a worker and a tool
+		{"PerdureUnknownOutcome", unknown + "1x55 2x5", true},                                                              // one more
+		{"PerdureUnknownOutcome", unknown + "1x60", false},                                                                 // long ago
+		{"PerdureUnknownOutcome", unknown + "1x30 _x25 1x5", true},                                                         // a worker that was started anew
+		{"PerdureUnknownOutcome", "perdure_runs 1x60", false},                                                              // none at all
+		{"PerdureProcessCutOff", "perdure_backend_up{instance=\"a\"} 0x60\nperdure_backend_up{instance=\"b\"} 1x60", true}, // such as one with the configuration of before
+		{"PerdureProcessCutOff", "perdure_need_up{instance=\"a\"} 0x60\nperdure_need_up{instance=\"b\"} 1x60", true},
+		{"PerdureProcessCutOff", "perdure_backend_up{instance=\"a\"} 0x60\nperdure_backend_up{instance=\"b\"} 0x60", false}, // PerdureBackendDown says it
+		{"PerdureProcessCutOff", "perdure_backend_up{instance=\"a\"} 1x60\nperdure_backend_up{instance=\"b\"} 1x60", false},
+		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x50 0x10`, true}, // such as with a full disk
+		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x59 0`, false},   // for a moment
+		{"PerdureNotReady", "perdure_need_up{instance=\"a\"} 0x60\nperdure_need_up{instance=\"b\"} 1x60", false},
 		{"PerdureTellsNothing", "perdure_runs 1x60", false},           //
 		{"PerdureTellsNothing", "perdure_runs 1x50 _x2 1x8", false},   // a restart
 		{"PerdureTellsNothing", "perdure_runs 1x30 _x30", true},       // Temporal is away

@@ -4,6 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/internal/signing"
 )
 
 // Quiet drops messages of Temporal's client below a warning, and those that perdure
@@ -23,10 +26,20 @@ var dropped = []string{"Activity error.", "LocalActivity completed after activit
 
 // Handle drops messages that are logged elsewhere.
 func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
-	if slices.Contains(dropped, r.Message) {
+	if slices.Contains(dropped, r.Message) || r.Message == "Workflow panic" && lacksKey(r) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
+}
+
+// lacksKey reports whether a workflow task was given to another worker, which may have
+// the key of a signal; a warning follows that says so.
+func lacksKey(r slog.Record) (is bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		is = is || a.Key == "Error" && strings.Contains(a.Value.String(), signing.ErrUnknownKey.Error())
+		return !is
+	})
+	return is
 }
 
 // WithAttrs stays quiet.

@@ -77,13 +77,19 @@ func (s *Service) serveMetrics(w http.ResponseWriter, r *http.Request) {
 // watch tells the state of all that is told with the metrics. Runs are those
 // of all processes, so those that serve clients tell of them.
 func (s *Service) watch(all *runs.Client) error {
-	err := s.opts.Telemetry.WatchBackends(func() map[string]bool {
+	err := errors.Join(s.opts.Telemetry.WatchUp(telemetry.Backends, func() map[string]bool {
 		up := map[string]bool{}
 		for _, b := range s.pool.Status() {
 			up[b.Name] = b.Up
 		}
 		return up
-	})
+	}), s.opts.Telemetry.WatchUp(telemetry.Needs, func() map[string]bool {
+		up := map[string]bool{}
+		for _, n := range s.needs {
+			up[strings.TrimPrefix(n.name, "the ")] = n.away() == nil
+		}
+		return up
+	}))
 	if err != nil || s.front == nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +50,7 @@ func everyMetric(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = told.Stop(context.Background()) })
+	up := func() map[string]bool { return map[string]bool{"one": true} }
 	_, end := told.Serve(t.Context(), telemetry.Operation{Method: "tools/call", Tool: "t"})
 	end("tool_error")
 	_, _, end = told.Call(t.Context(), telemetry.Operation{Method: "tools/call", Tool: "t", Backend: "be"})
@@ -65,7 +67,7 @@ func everyMetric(t *testing.T) map[string]bool {
 			Limits:  map[string]telemetry.Limits{"be": {Kept: true, Breaker: "open"}}}, nil
 	})
 	if err == nil {
-		err = told.WatchBackends(func() map[string]bool { return map[string]bool{"be": true} })
+		err = errors.Join(told.WatchUp(telemetry.Backends, up), told.WatchUp(telemetry.Needs, up))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -280,18 +280,25 @@ func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
 	close(done)
 }
 
-// WatchBackends exports with the metrics which backends are up.
-func (t *Telemetry) WatchBackends(up func() map[string]bool) error {
+// What a process reaches, for WatchUp.
+const (
+	Backends = "backend"
+	Needs    = "need" // without it the process takes no calls
+)
+
+// WatchUp exports with the metrics which of a kind are up, by their names.
+func (t *Telemetry) WatchUp(kind string, up func() map[string]bool) error {
 	if t == nil || !t.metering {
 		return nil
 	}
-	gauge, err := t.meter.Int64ObservableGauge("perdure.backend.up", metric.WithDescription("Whether the backend is connected: 1 or 0"))
+	gauge, err := t.meter.Int64ObservableGauge("perdure."+kind+".up", metric.WithDescription("Whether the process reaches the "+kind+": 1 or 0"))
 	if err != nil {
 		return err
 	}
+	key := attribute.Key("perdure." + kind)
 	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for name, is := range up() {
-			o.ObserveInt64(gauge, number(is), metric.WithAttributes(backendKey.String(name)))
+			o.ObserveInt64(gauge, number(is), metric.WithAttributes(key.String(name)))
 		}
 		return nil
 	}, gauge)

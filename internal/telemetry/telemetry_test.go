@@ -47,7 +47,7 @@ func TestOff(t *testing.T) {
 	off.StepEnded(ctx, telemetry.Step{})
 	var options client.Options
 	next := http.NewServeMux()
-	if err := errors.Join(off.Temporal(&options), off.WatchRuns(nil), off.WatchBackends(nil), off.Stop(ctx)); err != nil ||
+	if err := errors.Join(off.Temporal(&options), off.WatchRuns(nil), off.WatchUp(telemetry.Backends, nil), off.Stop(ctx)); err != nil ||
 		carrier != nil || ctx != t.Context() || len(options.Interceptors) > 0 || options.MetricsHandler != nil || off.Handler() != nil || off.HTTP(next) != http.Handler(next) {
 		t.Errorf("telemetry that is off does something: %v", err)
 	}
@@ -131,7 +131,7 @@ func TestSnapshotIsShared(t *testing.T) {
 		return telemetry.Snapshot{Runs: map[string]int64{"running": 3}, Limits: map[string]telemetry.Limits{"be": {Kept: true, Breaker: "open"}, "gone": {}}}, nil
 	})
 	if err == nil {
-		err = told.WatchBackends(func() map[string]bool { return map[string]bool{"be": true} })
+		err = told.WatchUp(telemetry.Backends, func() map[string]bool { return map[string]bool{"be": true} })
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func TestPostgreSQLGoesAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	putFile(t, file, string(text)+plainDefinitions)
+	putFile(t, file, string(text)+plainDefinitions+"telemetry: {metricsEnabled: true, enablePrometheusMetricsPath: true}\n")
 	r.launch()
 	c := dial(t, r.balancer(t).url(), legacy, nil)
 	r.wroteOnce(t, keyed("put", "before").must(t, c), "before")
@@ -155,6 +155,12 @@ func TestPostgreSQLGoesAndComesBack(t *testing.T) {
 		until(t, p.args[0]+" not to be ready", func() bool { return !ready(p.address) })
 		if !topology.Answers("http://" + p.address + "/reachable")(t.Context()) {
 			t.Errorf("%s cannot be reached", p.args[0])
+		}
+		page := get(t, "http://"+p.address+"/metrics")
+		for _, need := range []string{"Temporal", "database"} {
+			if !strings.Contains(page, fmt.Sprintf(`perdure_need_up{perdure_need=%q} 0`, need)) {
+				t.Errorf("the metrics of %s do not say that %s is away", p.args[0], need)
+			}
 		}
 	}
 	url := "http://" + r.gateways[0].address

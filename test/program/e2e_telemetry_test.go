@@ -284,6 +284,7 @@ func TestTraceOfACall(t *testing.T) {
 		`perdure_gates_oldest_age_seconds{perdure_kind="approval"} `,
 		`perdure_runs_waiting{perdure_waiting="reconciliation"} 0`,
 		`perdure_backend_up{perdure_backend="be"} 1`,
+		`perdure_need_up{perdure_need="Temporal"} 1`,
 		`perdure_queue_backlog{perdure_queue="activity"} 0`,
 		`perdure_queue_lag_seconds{perdure_queue="workflow"} `,
 		`mcp_server_operation_duration_seconds_count{gen_ai_tool_name="both",mcp_method_name="tools/call"} 1`,

@@ -1,0 +1,29 @@
+package service
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/internal/signing"
+)
+
+// TestQuiet: what Temporal's client logs of a task that another worker gets is no panic
+// to look into, and every other one is logged.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := Quiet(slog.New(slog.NewTextHandler(&out, nil))).With("Namespace", "default")
+	log.Info("Started Worker")
+	log.Error("Activity error.", "Error", "be_write failed")
+	log.Error("Workflow panic", "Error", signing.ErrUnknownKey, "StackTrace", "goroutine 1")
+	if out.Len() > 0 {
+		t.Errorf("logged: %s", &out)
+	}
+	log.Error("Workflow panic", "Error", errors.New("nondeterminism"), "StackTrace", "goroutine 1")
+	if !strings.Contains(out.String(), "nondeterminism") || !strings.Contains(out.String(), "StackTrace") {
+		t.Errorf("logged: %s", &out)
+	}
+}
