@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -141,7 +142,14 @@ func (t *Telemetry) startMetrics(ctx context.Context, o Options, wanted signals,
 
 // resource identifies this process.
 func (o Options) resource(ctx context.Context) (*resource.Resource, error) {
-	attributes := []attribute.KeyValue{semconv.ServiceName("perdure"), semconv.ServiceVersion(o.Version)}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("detecting the telemetry resource: %w", err)
+	}
+	attributes := []attribute.KeyValue{
+		semconv.ServiceName("perdure"), semconv.ServiceVersion(o.Version),
+		semconv.ServiceInstanceID(fmt.Sprintf("%s:%d", host, os.Getpid())), // "instance" in Prometheus
+	}
 	for name, value := range o.Attributes {
 		attributes = append(attributes, attribute.String(name, value))
 	}

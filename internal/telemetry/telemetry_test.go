@@ -192,6 +192,9 @@ func TestStateThatCannotBeHad(t *testing.T) {
 	if !bytes.Contains(all, []byte("mcp.server.operation.duration")) {
 		t.Errorf("exported are %d bytes: %q", len(all), all)
 	}
+	if !bytes.Contains(all, []byte("service.instance.id")) { // as which Prometheus names the process
+		t.Errorf("exported is nothing that tells one process from another: %q", all)
+	}
 }
 
 // TestStateMakesInstruments shows that what asks for the state of runs may be the
