@@ -51,7 +51,7 @@ COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null)
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: dist help build run test soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos prod-local figures conformance mcp-conformance histories deployment manifests clean
+.PHONY: dist help build run test soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos prod-local figures pictures conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -126,6 +126,9 @@ fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZT
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMIN) ./$$package || exit 1; \
 		done; \
 	done
+
+pictures: build ## Draw the pictures of the documentation anew (needs Chromium)
+	cd test && $(GO) test ./program -count=1 -run "^TestPictures$$" -update
 
 figures: ## Count what can be counted of the source: lines, functions, structs, packages
 	cd test && $(GO) run ./figures

@@ -78,6 +78,9 @@ func (f againstFlags) modules(ctx context.Context) definitions.Modules {
 // definition returns the definition that a command names, which may be published
 // at the server of --against.
 func (f againstFlags) definition(ctx context.Context, c *console, of definitionFlags) (*definitions.Definition, error) {
+	if of.Definition == "" {
+		return nil, usagef("missing argument <name|file>: name of a composite tool, or file of its definition")
+	}
 	if _, missing := os.Stat(of.Definition); missing == nil || !strings.Contains(of.Definition, "@") {
 		return of.find(c, f.modules(ctx))
 	}

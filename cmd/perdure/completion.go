@@ -36,6 +36,7 @@ var completionScripts = map[string]string{
 	local words=("${COMP_WORDS[@]:1:COMP_CWORD}") IFS=$'\n'
 	COMPREPLY=($(perdure complete -- "${words[@]}" 2>/dev/null | cut -f1))
 	[ ${#COMPREPLY[@]} -gt 0 ] || compopt -o default
+	[[ $COMPREPLY == *= ]] && compopt -o nospace
 }
 complete -F _perdure perdure
 `,
@@ -125,6 +126,7 @@ type cursor struct {
 	node  *kong.Node
 	flag  *kong.Flag // the last word is its value; nil = it is not
 	args  int        // positional arguments before it
+	first string     // of them
 	flags map[string]string
 }
 
@@ -144,7 +146,9 @@ func follow(root *kong.Node, words []string) cursor {
 		default:
 			i := slices.IndexFunc(at.node.Children, func(n *kong.Node) bool { return n.Name == word || slices.Contains(n.Aliases, word) })
 			if i < 0 {
-				at.args++
+				if at.args++; at.args == 1 {
+					at.first = word
+				}
 				continue
 			}
 			at.node = at.node.Children[i]
@@ -166,15 +170,20 @@ func flagOf(n *kong.Node, name string) *kong.Flag {
 
 // values are those of the argument at the cursor, as far as a running server has them.
 func (at cursor) values(ctx context.Context) (found []candidate) {
-	if at.args > 0 {
-		return nil
-	}
 	server := serverFlags{URL: cmp.Or(at.flags["url"], os.Getenv("PERDURE_URL")), Data: dataDir(at.flags["data"])}
 	server.TokenFile = at.flags["token-file"]
 	if server.TokenFile == "" {
 		server.Token = secrets.Variable("PERDURE_TOKEN")
 	}
 	switch path := strings.Join(names(at.node)[1:], " "); {
+	case path == "call" && at.args > 0:
+		return at.argumentsOf(ctx, server)
+	case at.args > 0:
+		return nil
+	case path == "explain":
+		for _, name := range checkNames() {
+			found = append(found, candidate{name, explanations(name)[0].Means})
+		}
 	case path == "call" || path == "tools show":
 		of, err := server.target()
 		if err != nil {
@@ -186,6 +195,23 @@ func (at cursor) values(ctx context.Context) (found []candidate) {
 		}
 	case strings.HasPrefix(path, "runs ") && len(at.node.Positional) > 0 || path == "approvals open" || path == "script promote":
 		return runIDs(ctx, at.flags)
+	}
+	return found
+}
+
+// argumentsOf are the arguments of the tool that is called.
+func (at cursor) argumentsOf(ctx context.Context, server serverFlags) (found []candidate) {
+	of, err := server.target()
+	if err != nil {
+		return nil
+	}
+	tools, _ := shownTools(ctx, of)
+	i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == at.first })
+	if i < 0 {
+		return nil
+	}
+	for _, p := range parameters(tools[i].InputSchema) {
+		found = append(found, candidate{p.Name + "=", p.Description})
 	}
 	return found
 }

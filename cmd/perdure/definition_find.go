@@ -11,7 +11,7 @@ import (
 
 // definitionFlags name the definition of a command.
 type definitionFlags struct {
-	Definition  string   `arg:"" name:"name|file" help:"Name of a composite tool, file of its definition, or NAME@VERSION of a version that is published at the server of --against."`
+	Definition  string   `arg:"" optional:"" name:"name|file" help:"Name of a composite tool, file of its definition, or NAME@VERSION of a version that is published at the server of --against."`
 	Config      string   `help:"Configuration file in which to look for the name." placeholder:"FILE"`
 	Definitions []string `help:"File or directory of definitions in which to look for the name. Repeatable." placeholder:"DIR" sep:"none"`
 }

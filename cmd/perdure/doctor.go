@@ -22,7 +22,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks, from this machine: configuration and definitions, keys, Temporal with its
+	return `Checks, from this machine: the dev that runs here, configuration and definitions, keys, Temporal with its
 namespace, search attributes, workers and what waits for them, the database and its
 tables, large values, each backend, and the clock. It writes and reads a small test
 value at Temporal and in the database, and changes nothing else. Use the same flags
@@ -39,6 +39,7 @@ func (d doctorCommand) Run(ctx context.Context, c *console) error {
 		SigningKeys: d.signingKeys, PayloadKeys: d.payloadFlags.keys, Temporal: d.where,
 		Database: d.Database, LargeValues: d.LargeValues, ValuesDir: valuesIn(d.Data.String()),
 	})
+	checks = append([]service.Check{d.server(ctx)}, checks...)
 	if err := d.print(c, checks); err != nil {
 		return err
 	}
@@ -46,6 +47,45 @@ func (d doctorCommand) Run(ctx context.Context, c *console) error {
 		return errReported
 	}
 	return nil
+}
+
+// server checks the dev whose data directory this is.
+func (d doctorCommand) server(ctx context.Context) service.Check {
+	check := service.Check{Name: "server", Status: service.CheckSkipped, Found: "no perdure dev runs here"}
+	dev, err := d.Data.running()
+	switch {
+	case err != nil:
+		check.Status, check.Found = service.CheckFailed, err.Error()
+		return check
+	case dev == nil || dev.MCP == "":
+		return check
+	}
+	check.Status, check.Found = service.CheckOK, fmt.Sprintf("%s, process %d", dev.MCP, dev.PID)
+	status, err := fetchStatus(ctx, target{url: dev.MCP})
+	if err != nil {
+		check.Status, check.Found = service.CheckFailed, check.Found+": "+err.Error()
+		return check
+	}
+	check.Found += fmt.Sprintf(": %s of %s", service.Plural(len(status.Composites), "composite tool"), service.Plural(len(status.Backends), "backend"))
+	var why []string
+	for _, b := range status.Backends {
+		if !b.Connected {
+			why = append(why, fmt.Sprintf("backend %s: %s", b.Name, b.Error))
+		}
+	}
+	for _, t := range status.Composites {
+		if t.Available != nil && !*t.Available {
+			why = append(why, fmt.Sprintf("composite tool %s: %s", t.Name, t.Reason))
+		}
+	}
+	if status.DefinitionsError != "" {
+		why = append(why, "changed files have mistakes, and the earlier ones are served")
+	}
+	if len(why) > 0 {
+		check.Status, check.Found = service.CheckWarning, check.Found+"; "+strings.Join(why, "; ")
+		check.Fix = "see perdure definitions, perdure validate and the output of dev"
+	}
+	return check
 }
 
 // signingKeys are those of the flags and variables, else of the data directory of dev.

@@ -27,7 +27,7 @@ type explainCommand struct {
 
 func (explainCommand) Help() string {
 	return `With the name of a check, which ends each message of validate in brackets, prints what it
-means, with an example of what is wrong and of what is right.
+means, with an example of what is wrong and of what is right; without a name, lists all.
 
 With a definition and --step, evaluates each template of the step with given data and
 prints every expression with its type and value, and the arguments that the tool would
@@ -39,6 +39,9 @@ get. No tool is called. Examples:
 }
 
 func (e explainCommand) Run(ctx context.Context, c *console) error {
+	if e.Step == "" && e.Definition == "" {
+		return e.listChecks(c)
+	}
 	if e.Step == "" {
 		found := explanations(strings.Trim(e.Definition, "[]"))
 		if found == nil {

@@ -53,6 +53,22 @@ func checkNames() (names []string) {
 	return slices.Compact(names)
 }
 
+// listChecks prints the checks with what they mean, a line each.
+func (e explainCommand) listChecks(c *console) error {
+	var all []explainedCheck
+	for _, name := range checkNames() {
+		all = append(all, explanations(name)...)
+	}
+	if e.Output == "json" {
+		return c.printJSON(all)
+	}
+	w := c.table(c.out)
+	for _, one := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", one.Check, one.Of, firstLine(strings.ReplaceAll(one.Means, "`", "")))
+	}
+	return w.Flush()
+}
+
 // explainCheck prints what a check means.
 func (e explainCommand) explainCheck(c *console, found []explainedCheck) error {
 	if e.Output == "json" {

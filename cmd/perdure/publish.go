@@ -66,9 +66,7 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
-	if len(done.Publications) > 0 && !p.DryRun {
-		p.noteTarget(c)
-	}
+	p.noteTarget(c)
 	diags := diagnosticsOf(done.Problems)
 	if p.Output == "text" {
 		printDiagnostics(c, diags)

@@ -93,7 +93,7 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepReport) error {
 	out := &lines{w: c.out}
 	out.printf("%s  %s", c.outStyle(bold, string(d.ID)), c.outStyle(statusStyle(string(d.Status)), string(d.Status)))
-	out.printf("  tool       %s %s", d.Tool, d.Version)
+	out.printf("  tool       %s", strings.TrimSpace(d.Tool+" "+d.Version))
 	out.printf("  caller     %s", d.Caller)
 	if d.Parent != nil {
 		out.printf("  called by  step %s of %s", d.Parent.StepPath, d.Parent.RunID)

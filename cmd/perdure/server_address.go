@@ -112,7 +112,7 @@ type serverFlags struct {
 	tokenFlags `embed:""`
 }
 
-// noteTarget prints which server a change was made at.
+// noteTarget prints which server was called.
 func (f serverFlags) noteTarget(c *console) {
 	if url, err := f.url(); err == nil {
 		c.notef("at %s", url)

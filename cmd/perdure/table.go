@@ -73,7 +73,9 @@ func (t *table) fit(columns []int, rows [][]string) {
 			all = max(all, cellsIn(cells[len(columns)]))
 		}
 	}
-	all = min(all, 4*leastColumn)
+	if all = min(all, 4*leastColumn); t.wraps {
+		all = min(all, 2*leastColumn)
+	}
 	for _, c := range columns {
 		all += c + columnGap
 	}

@@ -39,6 +39,18 @@ ab    something that is very lo…  last
 	if diff := cmp.Diff(want, write(38)); diff != "" {
 		t.Error(diff)
 	}
+	var out strings.Builder
+	w := (&console{outTerminal: true, size: func() (int, int) { return 40, 24 }}).wrappingTable(&out)
+	fmt.Fprint(w, "name\tmore than one line has room for, with averyveryverylongword\n")
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want = `name  more than one line has room for,
+      with averyveryverylongword
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
 	for line := range strings.Lines(write(38)) {
 		if n := cellsIn(strings.TrimSuffix(line, "\n")); n > 38 {
 			t.Errorf("%q takes %d cells", line, n)

@@ -58,6 +58,7 @@ func (t toolsListCommand) Run(ctx context.Context, c *console) error {
 	if t.Output == "json" {
 		return c.printJSON(tools)
 	}
+	t.noteTarget(c)
 	w := c.table(c.out)
 	for _, tool := range tools {
 		fmt.Fprintf(w, "%s\t%s\n", tool.Name, firstLine(tool.Description))
@@ -73,6 +74,7 @@ func (t toolsListCommand) effects(ctx context.Context, c *console, of target) er
 	if t.Output == "json" {
 		return c.printJSON(status.Tools)
 	}
+	t.noteTarget(c)
 	w := c.table(c.out)
 	for _, tool := range status.Tools {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", tool.Name, tool.Effect, unknownOutcome(tool), hidden(tool.Hidden))

@@ -44,6 +44,7 @@ func (t toolsShowCommand) Run(ctx context.Context, c *console) error {
 	if status, err := fetchStatus(ctx, of); err == nil { // otherwise it is no perdure server
 		composites = status.Composites
 	}
+	t.noteTarget(c)
 	return t.print(c, tools[i], composites)
 }
 

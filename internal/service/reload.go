@@ -47,7 +47,10 @@ func (s *Service) Reload(ctx context.Context, src config.Sources) {
 		}
 		if err != nil {
 			s.reloadError.Store(&err)
-			log.Error("changed files have mistakes; the server still uses the earlier ones", "error", err)
+			log.Error("changed files have mistakes, and the server still uses the earlier ones; perdure validate shows them")
+			for mistake := range strings.Lines(err.Error()) {
+				log.Error("mistake", "error", strings.TrimSpace(mistake))
+			}
 			continue
 		}
 		s.reloadError.Store(nil)

@@ -376,7 +376,7 @@ func killGroup(cmd *exec.Cmd) {
 }
 
 // until waits for something to happen in another process.
-func until(t *testing.T, what string, done func() bool) {
+func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !eventually(done) {
 		t.Fatalf("waited %s for %s", patience, what)

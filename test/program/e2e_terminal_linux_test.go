@@ -16,7 +16,7 @@ import (
 
 // A terminal is a command with a person at the keyboard.
 type terminal struct {
-	t      *testing.T
+	t      testing.TB
 	keys   *os.File
 	screen *topology.Transcript
 	ended  chan error
@@ -30,7 +30,7 @@ const (
 
 // startInTerminal starts a command with a pseudo-terminal as its input and
 // output.
-func startInTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+func startInTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func startInTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	return term
 }
 
-func ioctl[V any](t *testing.T, f *os.File, request uintptr, value *V) {
+func ioctl[V any](t testing.TB, f *os.File, request uintptr, value *V) {
 	t.Helper()
 	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), request, uintptr(unsafe.Pointer(value))); errno != 0 {
 		t.Fatalf("ioctl %x: %v", request, errno)
@@ -87,7 +87,13 @@ func (t *terminal) shows(text string) {
 
 func (t *terminal) enter(line string) {
 	t.t.Helper()
-	if _, err := t.keys.WriteString(line + "\n"); err != nil {
+	t.types(line + "\n")
+}
+
+// types sends keys, which may be control characters.
+func (t *terminal) types(keys string) {
+	t.t.Helper()
+	if _, err := t.keys.WriteString(keys); err != nil {
 		t.t.Fatal(err)
 	}
 }

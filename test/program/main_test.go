@@ -56,6 +56,10 @@ func buildPerdure() error {
 //	ready ADDRESS    wait until the server at host:port is ready
 //	await TEXT ARG…  run perdure with the arguments until it prints the text
 //	expand FILE TO   copy a file with the variables in it expanded
+//	terminal KEYS SCREEN ARG…
+//	                 run perdure at a terminal with a person who types KEYS, and compare what
+//	                 it shows with SCREEN; see runInTerminal
+//	milestone NAME   log the time since the milestone before
 //
 // and in the environment of each script, addresses that are free: $MCP, $UI,
 // $TEMPORAL, and $TAKEN, which is not; and $SERVERS, the directory of servers from
@@ -74,6 +78,8 @@ func TestScripts(t *testing.T) {
 			"ready":      awaitPage("readyz"),
 			"await":      await,
 			"expand":     expand,
+			"terminal":   runInTerminal,
+			"milestone":  passMilestone,
 		},
 		Condition: func(name string) (bool, error) {
 			_, err := exec.LookPath("node")
@@ -108,6 +114,8 @@ func setUpScript(env *testscript.Env) error {
 		env.Setenv("GIT_"+who+"_DATE", "2026-01-02T03:04:05Z")
 	}
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	env.Values[environmentKey{}] = env
+	env.Values[milestoneKey{}] = &milestones{time.Now(), time.Now()}
 	return nil
 }
 
