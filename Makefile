@@ -109,7 +109,7 @@ licences: ## Write docs/licences.md: what is linked into the program, and under 
 	GO="$(GO)" .ci/licences > docs/licences.md.new && mv docs/licences.md.new docs/licences.md || { rm -f docs/licences.md.new; exit 1; }
 
 sbom: build ## Write bin/sbom.json: what bin/perdure was built of, as CycloneDX has it
-	$(GO) run ./.ci/sbom $(BIN) > bin/sbom.json
+	$(GO) run ./.ci/sbom $(BIN) $(VERSION) > bin/sbom.json
 
 dist: ## Build what is released into dist/: programs for linux and darwin, amd64 and arm64, with pages, SBOM and checksums
 	GO="$(GO)" .ci/dist $(VERSION)

@@ -39,13 +39,14 @@ type property struct {
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 2 {
-		log.Fatal("usage: sbom PROGRAM")
+	if len(os.Args) != 3 {
+		log.Fatal("usage: sbom PROGRAM VERSION")
 	}
 	info, err := buildinfo.ReadFile(os.Args[1])
 	if err != nil {
 		log.Fatal(err)
 	}
+	info.Main.Version = os.Args[2] // which a checkout does not have
 	doc := document{BOMFormat: "CycloneDX", SpecVersion: "1.6", Version: 1, Metadata: metadata{componentOf("application", &info.Main)}}
 	doc.Components = append(doc.Components, component{Type: "platform", BOMRef: "go", Name: "Go", Version: info.GoVersion, PURL: "pkg:golang/std@" + info.GoVersion[len("go"):]})
 	for _, m := range info.Deps {

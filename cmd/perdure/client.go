@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"net/url"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -139,10 +138,10 @@ func (s *server) unknownTool(name string, tools []remoteTool) error {
 	for _, t := range tools {
 		names = append(names, t.Name)
 	}
-	known := names
-	const shown = 20
+	known := template.ByNearness(name, names)
+	const shown = 10
 	if len(names) > shown {
-		known = append(slices.Clone(names[:shown]), fmt.Sprintf("and %d others, see perdure tools", len(names)-shown))
+		known = append(known[:shown], fmt.Sprintf("and %d others, see perdure tools", len(names)-shown))
 	}
 	return fmt.Errorf("tool %q not found at %s%s; known tools: %s; perdure definitions list shows why a composite tool is not available",
 		name, s.url, template.DidYouMean(name, names), strings.Join(known, ", "))

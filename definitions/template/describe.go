@@ -1,7 +1,9 @@
 package template
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -77,6 +79,20 @@ func DidYouMean(word string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+// ByNearness sorts known words: first those that are, or begin, nearly like a word, ties
+// by alphabet.
+func ByNearness(word string, known []string) []string {
+	word = strings.ToLower(word[:min(len(word), 64)])
+	distance := map[string]int{}
+	for _, k := range known {
+		begins := strings.ToLower(k[:min(len(k), len(word))])
+		distance[k] = min(editDistance(word, begins), editDistance(word, strings.ToLower(k[:min(len(k), 2*len(word))])))
+	}
+	return slices.SortedFunc(slices.Values(known), func(a, b string) int {
+		return cmp.Or(cmp.Compare(distance[a], distance[b]), strings.Compare(a, b))
+	})
 }
 
 // editDistance counts the letters to insert, delete, replace, or swap with

@@ -69,6 +69,9 @@ func syntaxError(text string, err error) *SyntaxError {
 	if number, tooLarge := strings.CutPrefix(message, "integer overflow: "); tooLarge {
 		message = fmt.Sprintf("%s is too large for a number in a template; read it from text: (int %[1]s)", number)
 	}
+	if strings.HasPrefix(message, "function ") && strings.Contains(text, "${{") {
+		message += "; a template has no $ before it"
+	}
 	return &SyntaxError{offset, message + remedy(text, offset, message)}
 }
 

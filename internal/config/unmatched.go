@@ -101,9 +101,9 @@ func (r toolRule) nearest(names []string) string {
 		}
 	}
 	if near == nil {
-		near = slices.Clone(names)
+		near = names
 	}
-	slices.Sort(near)
+	near = template.ByNearness(word, near)
 	if near = slices.Compact(near); len(near) > maxListed {
 		near = append(near[:maxListed], "…")
 	}

@@ -40,14 +40,14 @@ compositeTools:
 	gh := []backends.Tool{{Name: "gh_issue", Backend: "gh", Original: "get_issue"}, {Name: "gh_list_issues", Backend: "gh", Original: "list_issues"}}
 	db := append(gh, backends.Tool{Name: "db_run", Backend: "db", Original: "run"})
 	ofBackend := []string{
-		`7:16: backends[0].effects[1].tool: "gett_*" matches no tool of backend gh; near ones are get_issue, issue, list_issues, other`,
+		`7:16: backends[0].effects[1].tool: "gett_*" matches no tool of backend gh; near ones are get_issue, list_issues, issue, other`,
 		`8:16: backends[0].effects[2].tool: "list_isues" matches no tool of backend gh (did you mean "list_issues"?)`,
-		`13:49: aggregation.tools[0].filter[2]: "missing" matches no tool of backend gh; near ones are get_issue, issue, list_issues, other`,
+		`13:49: aggregation.tools[0].filter[2]: "missing" matches no tool of backend gh; near ones are issue, list_issues, get_issue, other`,
 		`13:107: aggregation.tools[0].overrides.get_isue: "get_isue" matches no tool of backend gh (did you mean "get_issue"?)`,
 	}
 	ofAll := slices.Insert(slices.Clone(ofBackend), 2, `10:46: backends[1].effects[0].tool: "query*" matches no tool of backend db; near ones are run`)
 	ofAll = append(ofAll,
-		`16:26: authorization.rules[0].tools[1]: "gh_lst_*" matches no tool; near ones are db_run, deploy, gh_issue, gh_list_issues, local`,
+		`16:26: authorization.rules[0].tools[1]: "gh_lst_*" matches no tool; near ones are gh_issue, gh_list_issues, db_run, deploy, local`,
 		`16:46: authorization.rules[0].tools[3]: "deplyo" matches no tool (did you mean "deploy"?)`)
 	for _, test := range []struct {
 		name    string
