@@ -33,6 +33,7 @@ func TestComplete(t *testing.T) {
 		"call --answer |":               {"accept", "decline", "cancel"},
 		"call x --answer |":             {"accept", "decline", "cancel"},
 		"completion |":                  nil,
+		"explain unknown-t|":            {"unknown-tool"},
 		"nothing such |":                nil,
 		"compl|":                        {"completion"}, // not the command that completes
 	} {

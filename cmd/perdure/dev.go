@@ -26,6 +26,7 @@ import (
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/scaffold"
 	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/workflows"
@@ -86,6 +87,9 @@ func (d devCommand) Run(ctx context.Context, c *console) error {
 	log := d.logger(c.err, found.LogLevel)
 	warnOf(log, diags)
 	if d.Config == "" {
+		if _, err := os.Stat(scaffold.ConfigFile); err == nil {
+			log.Warn(scaffold.ConfigFile + " is not used; to serve it, set --config " + scaffold.ConfigFile)
+		}
 		if err := d.builtIn(found); err != nil {
 			return err
 		}

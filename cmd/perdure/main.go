@@ -88,6 +88,7 @@ func run(ctx context.Context, args []string, c *console) int {
 		hint, told := "perdure --help", strings.Replace(err.Error(), `one of "",`, "one of ", 1) // "" = not given
 		if errors.As(err, &parse) && parse.Context.Selected() != nil {
 			hint = parse.Context.Selected().FullPath() + " --help"
+			told = wrongArgument.ReplaceAllString(told, "$1 must be one of $2, not ")
 			told = cmp.Or(missingArgument(told, parse.Context.Selected()), told)
 		} else {
 			told = strings.Replace(told, "unexpected argument", "unknown command", 1)
@@ -144,6 +145,9 @@ func takeSecrets() {
 		}
 	}
 }
+
+// wrongArgument matches kong's error for an argument that is none of some words.
+var wrongArgument = regexp.MustCompile(`^\[(<[^>]+>)\] must be one of (.*) but got `)
 
 // lacksArgument matches kong's error for missing arguments; it captures the first.
 var lacksArgument = regexp.MustCompile(`^expected "<([^>]+)>`)

@@ -62,7 +62,7 @@ func runInTerminal(ts *testscript.TestScript, neg bool, args []string) {
 		t.Fatalf("perdure %s does not end", strings.Join(args[2:], " "))
 	}
 	if want := ts.ReadFile(args[1]); !showsAs(term.rows(), want) {
-		t.Fatalf("the screen does not show\n%s", want)
+		t.Fatalf("the screen shows\n%s\nnot\n%s", term.rows(), want)
 	}
 }
 
