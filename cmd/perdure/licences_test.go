@@ -65,7 +65,7 @@ func TestSBOM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "run", "./.ci/sbom", self)
+	cmd := exec.Command("go", "run", "./.ci/sbom", self, "v1.2.3")
 	cmd.Dir, cmd.Stderr = "../..", os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

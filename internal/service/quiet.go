@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // Quiet drops messages of Temporal's client below a warning, and those that perdure
@@ -36,7 +36,7 @@ func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
 // the key of a signal; a warning follows that says so.
 func lacksKey(r slog.Record) (is bool) {
 	r.Attrs(func(a slog.Attr) bool {
-		is = is || a.Key == "Error" && strings.Contains(a.Value.String(), signing.ErrUnknownKey.Error())
+		is = is || a.Key == "Error" && strings.Contains(a.Value.String(), secrets.ErrUnknownKey.Error())
 		return !is
 	})
 	return is

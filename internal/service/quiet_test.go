@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/secrets"
 )
 
 // TestQuiet: what Temporal's client logs of a task that another worker gets is no panic
@@ -18,7 +18,7 @@ func TestQuiet(t *testing.T) {
 	log := Quiet(slog.New(slog.NewTextHandler(&out, nil))).With("Namespace", "default")
 	log.Info("Started Worker")
 	log.Error("Activity error.", "Error", "be_write failed")
-	log.Error("Workflow panic", "Error", signing.ErrUnknownKey, "StackTrace", "goroutine 1")
+	log.Error("Workflow panic", "Error", secrets.ErrUnknownKey, "StackTrace", "goroutine 1")
 	if out.Len() > 0 {
 		t.Errorf("logged: %s", &out)
 	}
