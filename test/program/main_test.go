@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology/standalone"
@@ -69,7 +70,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
-		UpdateScripts:       *update,
+		UpdateScripts:       *perduretest.Update,
 		Setup:               setUpScript,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"repository": makeRepository,

@@ -2,14 +2,10 @@ package program_test
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"testing"
 )
-
-// update has tests write what they find into the files that they compare with.
-var update = flag.Bool("update", false, "write what tests find into their files")
 
 // What clients and operators of perdure know by name.
 const (
