@@ -162,6 +162,16 @@ func TestComposeTemporalSettings(t *testing.T) {
 			t.Errorf("the image of Temporal does not read %s", name)
 		}
 	}
+	known := read(t, dir+"/common/dynamicconfig/constants.go")
+	settings := read(t, "../temporal.yaml")
+	for _, key := range regexp.MustCompile(`(?m)^([a-zA-Z.]+):$`).FindAllStringSubmatch(settings, -1) {
+		if !strings.Contains(strings.ToLower(known), strings.ToLower(`"`+key[1]+`"`)) {
+			t.Errorf("Temporal has no setting %s", key[1])
+		}
+	}
+	if !strings.Contains(settings, "frontend.namespaceRPS.visibility:\n  - value: 200\n") {
+		t.Error("the index of runs may be queried another number of times than docs/operations.md says")
+	}
 	command := strings.Join(project.Services["temporal-schema"].Command, "\n")
 	_, path, _ := strings.Cut(command, "--schema-dir /etc/temporal/")
 	path, _, _ = strings.Cut(path, "\n")

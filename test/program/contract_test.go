@@ -35,8 +35,9 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// Each section of docs/operations.md, and each line of its table of what to do when,
-// names the tests that show what it promises; they must exist.
+// Each paragraph, item and row of docs/operations.md that promises something ends with
+// the tests that show it, which must exist, or says that it is advice. None of them is
+// so long that nobody can tell what is shown by what.
 func TestOperationsAreShown(t *testing.T) {
 	t.Parallel()
 	tests := testNames(t)
@@ -44,30 +45,72 @@ func TestOperationsAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`(Test\\w+)`")
+	named := regexp.MustCompile("`(Test\\w+)(?:/(\\w+))?`")
 	for _, name := range named.FindAllStringSubmatch(string(page), -1) {
-		if !tests[name[1]] {
-			t.Errorf("docs/operations.md names %s, which does not exist", name[1])
+		if script := filepath.Join("testdata", "script", name[2]+".txtar"); !tests[name[1]] || name[2] != "" && !exists(script) {
+			t.Errorf("docs/operations.md names %s, which does not exist", name[0])
 		}
 	}
-	sections := regexp.MustCompile(`(?m)^#{2,3} `).Split(string(page), -1)[1:]
-	for _, section := range sections {
-		heading, text, _ := strings.Cut(section, "\n")
-		if heading != "What to do when" {
-			if !strings.Contains(text, "\nShown by `Test") {
-				t.Errorf("the section %q does not say what shows it", heading)
-			}
-			continue
+	const shown = "`Test\\w+(?:/\\w+)?`(?:, `Test\\w+(?:/\\w+)?`)*"
+	ends := regexp.MustCompile(`(?:\[(?:` + shown + `|advice)\]|\| (?:` + shown + `|\[advice\]) \|)$`)
+	sentence, code := regexp.MustCompile(`[.:;] `), regexp.MustCompile("`[^`]*`")
+	promises := 0
+	for _, promise := range promised(string(page)) {
+		promises++
+		if !ends.MatchString(promise) {
+			t.Errorf("nothing shows %q", promise)
 		}
-		for _, line := range strings.Split(text, "\n") {
-			if cells := strings.Split(line, "|"); len(cells) > 2 && !strings.HasPrefix(line, "|--") && !strings.HasPrefix(line, "| what is seen") && !named.MatchString(cells[len(cells)-2]) {
-				t.Errorf("what to do when: nothing shows %q", cells[1])
-			}
+		if n := len(sentence.FindAllString(code.ReplaceAllString(promise, ""), -1)); n > 6 {
+			t.Errorf("%d clauses are shown together: %q", n, promise)
 		}
 	}
-	if len(sections) < 20 {
-		t.Errorf("found %d sections", len(sections))
+	if promises < 200 {
+		t.Errorf("found %d promises", promises)
 	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// promised are the paragraphs and items of a page, each in a line, and the rows of tables
+// that say what shows them; other tables belong to what is before them.
+func promised(page string) (promises []string) {
+	inCode, table, rows := false, false, false
+	text := ""
+	end := func() {
+		if text != "" {
+			promises = append(promises, text)
+		}
+		text = ""
+	}
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		isRow := strings.HasPrefix(line, "|")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			end()
+			inCode = !inCode
+		case inCode:
+		case line == "" || strings.HasPrefix(line, "#"):
+			end()
+		case isRow && !table:
+			end()
+			rows = strings.HasSuffix(line, "| shown by |")
+		case isRow && rows && !strings.HasPrefix(line, "|--"):
+			promises = append(promises, line)
+		case isRow:
+		case regexp.MustCompile(`^(-|\d+\.) `).MatchString(line):
+			end()
+			text = line
+		default:
+			text = strings.TrimSpace(text + " " + line)
+		}
+		table = isRow
+	}
+	end()
+	return promises
 }
 
 // The Makefile names tests that make attack runs; they must exist.

@@ -59,6 +59,44 @@ func TestStopAtGate(t *testing.T) {
 	}
 }
 
+// TestSecondInterrupt: the first Ctrl-C gives calls under way their time, the second
+// one ends the program at once, and the next start continues the run.
+func TestSecondInterrupt(t *testing.T) {
+	t.Parallel()
+	called, answer := make(chan struct{}, 10), make(chan struct{})
+	f := serveFakes(t, map[string]fakeTool{"be_hang": func(ctx context.Context, _ map[string]any) (*mcp.CallToolResult, error) {
+		called <- struct{}{}
+		select {
+		case <-answer:
+		case <-time.After(patience):
+		}
+		return mcp.NewToolResultText("ok"), nil
+	}})
+	dir := t.TempDir()
+	putFile(t, filepath.Join(dir, "perdure.yaml"), f.configuration(`[{tool: "*", class: idempotent}]`)+`compositeTools:
+  - {name: slow, description: Takes long., steps: [{id: one, tool: be_hang}]}
+`)
+	d := startDev(t, dir, "--config", "perdure.yaml")
+	c := d.dial(t, legacy, nil)
+	go func() { _, _ = toolCall{name: "slow"}.by(t.Context(), c) }()
+	receive(t, called, "the call")
+	if err := d.serving.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the first one to count", func() bool { return strings.Contains(d.output.String(), "stopping;") })
+	begun := time.Now()
+	if err := d.serving.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, d.ended, "the end")
+	if took := time.Since(begun); took > 3*time.Second || d.serving.State().ExitCode() == 0 {
+		t.Errorf("dev ended after %s with %s", took, d.serving.State())
+	}
+	close(answer)
+	d.start()
+	d.onlyRun(t, "slow", "completed")
+}
+
 // TestBackendsComeAndGo starts with a backend that is down, whose tools are not known
 // but what uses them is, and kills another.
 func TestBackendsComeAndGo(t *testing.T) {

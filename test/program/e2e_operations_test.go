@@ -156,12 +156,10 @@ func TestPostgreSQLGoesAndComesBack(t *testing.T) {
 		if !topology.Answers("http://" + p.address + "/reachable")(t.Context()) {
 			t.Errorf("%s cannot be reached", p.args[0])
 		}
-		page := get(t, "http://"+p.address+"/metrics")
-		for _, need := range []string{"Temporal", "database"} {
-			if !strings.Contains(page, fmt.Sprintf(`perdure_need_up{perdure_need=%q} 0`, need)) {
-				t.Errorf("the metrics of %s do not say that %s is away", p.args[0], need)
-			}
-		}
+		until(t, "the metrics of "+p.args[0]+" to say it", func() bool {
+			page := get(t, "http://"+p.address+"/metrics")
+			return strings.Contains(page, `perdure_need_up{perdure_need="Temporal"} 0`) && strings.Contains(page, `perdure_need_up{perdure_need="database"} 0`)
+		})
 	}
 	url := "http://" + r.gateways[0].address
 	if out, err := program(t, r.dir, "ready", "--url", url).CombinedOutput(); err == nil || !strings.Contains(string(out), "Temporal is away") {
@@ -365,4 +363,48 @@ func TestGatewayStartsWhileABackendIsAway(t *testing.T) {
 	r.completed(t, "review", "asked", toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c))
 	r.wrote(t, "done", "done:ok")
 	r.wrote(t, "new")
+}
+
+// TestQueriesOfTheManual pastes the queries of docs/operations.md into the filter of a
+// list of runs.
+func TestQueriesOfTheManual(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	putFile(t, filepath.Join(dir, "perdure.yaml"), `compositeTools:
+  - {name: asks, description: Asks., steps: [{id: ask, type: elicitation, message: "Go on?", timeout: 1h, schema: {type: object, properties: {}}}]}
+  - {name: fails, description: Fails., script: 'fail("no")'}
+`)
+	d := startDev(t, dir, "--config", "perdure.yaml", "--call-patience", "0")
+	c := d.dial(t, legacy, nil)
+	for _, tool := range []string{"asks", "fails"} {
+		if _, err := (toolCall{name: tool}).by(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		d.onlyRun(t, tool, map[string]string{"asks": "waiting", "fails": "failed"}[tool])
+	}
+	_, views, _ := strings.Cut(string(page), "| view | query |")
+	views, _, _ = strings.Cut(views, "\n\n")
+	wants := map[string][]string{"all runs": {"asks/", "fails/"}, "waits for a person": {"asks/"}, "failed since a day": {"fails/"}, "unknown outcome": {}}
+	for line := range strings.Lines(views) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		view, query := strings.TrimSpace(cells[1]), strings.Trim(cells[2], " `")
+		query = strings.ReplaceAll(query, "2026-11-24", time.Now().AddDate(0, 0, -1).Format(time.DateOnly))
+		out := d.run(t, "runs", "list", "--query", query, "-o", "json")
+		for _, run := range []string{"asks/", "fails/"} {
+			if has, want := strings.Contains(out, run), slices.Contains(wants[view], run); has != want {
+				t.Errorf("%s (%s): %s is listed: %t, want %t", view, query, run, has, want)
+			}
+		}
+		delete(wants, view)
+	}
+	if len(wants) > 0 {
+		t.Errorf("no query is there for %v", wants)
+	}
 }
