@@ -378,7 +378,7 @@ func TestQueriesOfTheManual(t *testing.T) {
   - {name: asks, description: Asks., steps: [{id: ask, type: elicitation, message: "Go on?", timeout: 1h, schema: {type: object, properties: {}}}]}
   - {name: fails, description: Fails., script: 'fail("no")'}
 `)
-	d := startDev(t, dir, "--config", "perdure.yaml", "--call-patience", "0")
+	d := startDev(t, dir, "--config", "perdure.yaml", "--call-patience", "500ms")
 	c := d.dial(t, legacy, nil)
 	for _, tool := range []string{"asks", "fails"} {
 		if _, err := (toolCall{name: tool}).by(t.Context(), c); err != nil {
