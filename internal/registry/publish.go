@@ -93,6 +93,9 @@ func (r *Registry) Publish(ctx context.Context, p Publisher, q Request) (*Report
 	if err != nil {
 		return nil, err
 	}
+	if diags.HasErrors() { // what else is wrong is reported in the same round
+		diags = append(diags, definitions.Check(given.defs, definitions.CheckOptions{MaxDepth: p.MaxDepth})...)
+	}
 	if diags.HasErrors() || !permitted(p, given, &diags) {
 		return &Report{Diagnostics: sorted(diags)}, nil
 	}
