@@ -30,7 +30,7 @@ const (
 )
 
 // readmeStops are blocks of commands that end with status 1.
-var readmeStops = []string{"--timeout 2s", "validate mistakes.yaml"}
+var readmeStops = []string{"--timeout 2s", "call note ", "validate mistakes.yaml"}
 
 // readmeForm is what a person types where perdure call asks.
 var readmeForm = []struct{ prompt, typed string }{
@@ -152,6 +152,10 @@ func (r *reader) command(text string, shown bool) {
 		r.shell(text)
 		receive(r.t, r.dev.ended, "the killed process to end")
 	default:
+		if strings.HasPrefix(text, "perdure call ") { // it may call what was written just before
+			name := strings.Fields(text)[2]
+			until(r.t, name+" to be served", func() bool { return strings.Contains(r.dev.run(r.t, "definitions"), name+" ") })
+		}
 		r.shell(text)
 	}
 }

@@ -31,7 +31,7 @@ func TestPictures(t *testing.T) {
 	r := newReader(t)
 	r.command(cloneCommand, false)
 	r.command(runCommand, false)
-	const command = "perdure call prepare_review"
+	const command = "perdure call prepare_review > result.json"
 	term := startInTerminal(t, coloured(r.script(command)))
 	frames := &sessionFrames{began: time.Now(), show: strings.NewReplacer(r.mcp, defaultListen).Replace, term: term}
 	typed := "$ "
@@ -56,7 +56,7 @@ func TestPictures(t *testing.T) {
 	}
 	frames.take()
 	file := filepath.Join(images, "call.svg")
-	svg := pictures.Session(frames.list, terminalColumns, 2*terminalRows)
+	svg := pictures.Session(frames.list, terminalColumns, terminalRows)
 	if *update {
 		putFile(t, file, svg)
 		photographPage(t, r)
@@ -79,7 +79,7 @@ func photographPage(t *testing.T, r *reader) {
 	browser := newScriptedBrowser(t)
 	call := startInTerminal(t, coloured(r.script("perdure call prepare_review")))
 	call.shows(readmeForm[0].prompt)
-	page := regexp.MustCompile(`http://\S+/approvals/\S+`).FindString(call.text())
+	page := regexp.MustCompile(`http://\S+/approvals/\S+`).FindString(call.rows())
 	if err := chromedp.Do(browser, chromedp.EmulateViewport(900, 600), chromedp.Navigate(r.dev.signInLink(t)), chromedp.Navigate(page),
 		chromedp.WaitVisible(chromedp.CSS(`button[value="accept"]`))); err != nil {
 		t.Fatal(err)
