@@ -25,7 +25,7 @@ func (c *console) table(to io.Writer) *table {
 }
 
 // wrappingTable lays out lines that are too important to be cut: the last column
-// continues on the next line.
+// continues on the next line, the others are as wide as they must be.
 func (c *console) wrappingTable(to io.Writer) *table {
 	t := c.table(to)
 	t.wraps = true
@@ -64,7 +64,7 @@ const (
 
 // fit makes the widest columns narrower until the rows that have them all fit.
 func (t *table) fit(columns []int, rows [][]string) {
-	if t.width == 0 || len(columns) == 0 {
+	if t.width == 0 || t.wraps || len(columns) == 0 {
 		return
 	}
 	all := 0
@@ -73,9 +73,7 @@ func (t *table) fit(columns []int, rows [][]string) {
 			all = max(all, cellsIn(cells[len(columns)]))
 		}
 	}
-	if all = min(all, 4*leastColumn); t.wraps {
-		all = min(all, 2*leastColumn)
-	}
+	all = min(all, 4*leastColumn)
 	for _, c := range columns {
 		all += c + columnGap
 	}
