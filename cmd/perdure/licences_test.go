@@ -73,9 +73,10 @@ func TestSBOM(t *testing.T) {
 	}
 	var bom struct {
 		BOMFormat  string
+		Metadata   struct{ Component struct{ Version string } }
 		Components []struct{ Name, Version, PURL string }
 	}
-	if err := json.Unmarshal(out, &bom); err != nil || bom.BOMFormat != "CycloneDX" {
+	if err := json.Unmarshal(out, &bom); err != nil || bom.BOMFormat != "CycloneDX" || bom.Metadata.Component.Version != "v1.2.3" {
 		t.Fatalf("%v: %.200s", err, out)
 	}
 	found := map[string]bool{}

@@ -276,7 +276,8 @@ var readmeVaries = []struct{ pattern, instead string }{
 	{`(at Temporal 127\.0\.0\.1:)\d+`, "${1}PORT"},
 	{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"},
 	{`\b(\d+m)?\d+(\.\d+)?m?s\b`, "DURATION"},
-	{`(\S) {2,}`, "$1 "}, // columns are as wide as what stands in them
+	{`(?m)^ {8,}`, "        "}, // what stands below a column
+	{`(\S) {2,}`, "$1 "},       // columns are as wide as what stands in them
 }
 
 // comparable are lines without what does not matter: what varies, white space
