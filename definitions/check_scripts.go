@@ -11,8 +11,11 @@ import (
 
 // scriptCalls checks the visible calls of a script against the known tools.
 func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
-	at := template.AtMember(n.path, "script")
+	at, names := template.AtMember(n.path, "script"), program.Names()
 	for _, call := range seenCalls(program) {
+		if c.diags.full() {
+			return
+		}
 		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
 		isTool := call.isTool()
 		switch {
@@ -21,7 +24,7 @@ func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
 		case call.computed() && len(n.step.Tools) == 0:
 			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
 		case isTool && call.name != "" && c.tools != nil:
-			c.scriptCall(n, program, call, pos)
+			c.scriptCall(n, names, call, pos)
 		case call.kind == CallsElicit || call.kind == CallsApprove:
 			schema := call.Arg("schema", 1).Literal
 			if schema == nil || string(schema) == "null" {
@@ -38,8 +41,9 @@ func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
 // functions.
 const callsAtLoading = "what is loaded only defines: nothing is called at its top level; do it in a function that the script calls"
 
-// scriptCall checks the call of a tool, and its literal arguments.
-func (c *callCheck) scriptCall(n node, program *starlark.Program, call seenCall, pos Position) {
+// scriptCall checks the call of a tool, and its literal arguments; names are those of the
+// program.
+func (c *callCheck) scriptCall(n node, names []string, call seenCall, pos Position) {
 	at := template.AtMember(n.path, "script")
 	tool, ok := c.tools(call.name)
 	switch {
@@ -48,10 +52,10 @@ func (c *callCheck) scriptCall(n node, program *starlark.Program, call seenCall,
 		return
 	case !ok && call.Value:
 		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable, and no backend has such a tool at present%s; the definition is not offered without it",
-			n.label, call.name, cmp.Or(template.DidYouMean(call.name, program.Names()), c.toolHint(call.name)))
+			n.label, call.name, cmp.Or(template.DidYouMean(call.name, names), c.toolHint(call.name)))
 		return
 	case !ok:
-		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, cmp.Or(c.toolHint(call.name), template.DidYouMean(call.name, program.Names())))
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, cmp.Or(c.toolHint(call.name), template.DidYouMean(call.name, names)))
 		return
 	}
 	schema, err := decodeObject(tool.InputSchema)

@@ -105,6 +105,9 @@ func (ds Diagnostics) Sort() {
 // of one file, so that a file made to have a million costs no more.
 const maxReported = 1000
 
+// full reports whether there are too many mistakes to add another.
+func (ds Diagnostics) full() bool { return len(ds) > maxReported }
+
 // add adds a diagnostic, or says once that there are too many.
 func (ds *Diagnostics) add(d Diagnostic) {
 	switch n := len(*ds); {

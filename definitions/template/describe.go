@@ -56,21 +56,32 @@ func Excerpt(s string) string {
 	return strconv.Quote(s[:cut]) + "…"
 }
 
+// Limits of suggestions: whoever writes a definition may choose both words.
+const (
+	maxWord  = 64   // bytes of an unknown word
+	maxKnown = 1000 // known words that are looked at
+)
+
 // DidYouMean suggests the known word nearest to an unknown one, as the end of a
-// message; "" = none is near.
+// message; "" = none is near. Of many known words it looks at the first ones.
 func DidYouMean(word string, known []string) string {
-	if len(word) > 64 {
+	if len(word) > maxWord {
 		return ""
 	}
 	best, bestDistance := "", (len(word)+2)/3 // the first that is too far
 	if len(word) == 3 {
 		bestDistance = 2
 	}
-	for _, k := range known {
-		if len(k) > 2*len(word)+2 { // too far, and perhaps long
+	lower := strings.ToLower(word)
+	for _, k := range known[:min(len(known), maxKnown)] {
+		if apart := len(word) - len(k); apart > bestDistance || -apart > bestDistance {
+			continue // as many letters are missing at least
+		}
+		near := strings.ToLower(k)
+		if len(near) >= 2*maxWord {
 			continue
 		}
-		distance := editDistance(strings.ToLower(word), strings.ToLower(k))
+		distance := editDistance(lower, near)
 		if distance < bestDistance || distance == bestDistance && best != "" && len(k) > len(best) { // a missing letter is likelier than another
 			best, bestDistance = k, distance
 		}
@@ -96,15 +107,14 @@ func ByNearness(word string, known []string) []string {
 }
 
 // editDistance counts the letters to insert, delete, replace, or swap with
-// their neighbours.
+// their neighbours. b has less than twice maxWord bytes.
 func editDistance(a, b string) int {
-	var before []int // the row before the last
-	last := make([]int, len(b)+1)
-	for j := range last {
+	var rows [3][2 * maxWord]int
+	before, last, row := rows[0][:], rows[1][:], rows[2][:] // before is the one before the last
+	for j := range len(b) + 1 {
 		last[j] = j
 	}
 	for i := range len(a) {
-		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := last[j]
@@ -116,7 +126,7 @@ func editDistance(a, b string) int {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
 		}
-		before, last = last, row
+		before, last, row = last, row, before
 	}
 	return last[len(b)]
 }

@@ -90,7 +90,7 @@ func (s *toolset) define(names starlark.StringDict, globals []bounded.Name) {
 
 // undefined is the error of a script that uses undefined names; nil = all are defined.
 func (s *toolset) undefined(program *bounded.Program) *Error {
-	var lines []string
+	var lines, known []string
 	var at Site
 	for _, n := range program.Globals() {
 		if s.value(n.Name) != nil {
@@ -98,8 +98,13 @@ func (s *toolset) undefined(program *bounded.Program) *Error {
 		}
 		if lines == nil {
 			at.Position = bounded.Position{File: n.File, Line: n.Line, Column: n.Column}
+			known = s.known(program.Names()...)
 		}
-		lines = append(lines, fmt.Sprintf("%s:%d:%d: undefined: %s is neither defined nor a tool%s [script-name]", n.File, n.Line, n.Column, n.Name, s.suggest(n.Name, program.Names()...)))
+		if len(lines) == maxUndefined {
+			lines = append(lines, "there is more that is undefined; correct this first")
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s:%d:%d: undefined: %s is neither defined nor a tool%s [script-name]", n.File, n.Line, n.Column, n.Name, template.DidYouMean(n.Name, known)))
 	}
 	if lines == nil {
 		return nil
@@ -107,8 +112,11 @@ func (s *toolset) undefined(program *bounded.Program) *Error {
 	return &Error{Code: codes.UnknownTool, Category: codes.CategoryTool, Message: strings.Join(lines, "\n"), Retryable: true, Site: at}
 }
 
-// suggest names what is spelled alike, among the tools and other names.
-func (s *toolset) suggest(name string, others ...string) string {
+// maxUndefined bounds the names in the error of undefined.
+const maxUndefined = 100
+
+// known are the names of the tools and others, sorted.
+func (s *toolset) known(others ...string) []string {
 	known := slices.Clone(others)
 	//workflowcheck:ignore they are sorted below
 	for _, tool := range s.functions {
@@ -123,7 +131,7 @@ func (s *toolset) suggest(name string, others ...string) string {
 		}
 	}
 	slices.Sort(known)
-	return template.DidYouMean(name, known)
+	return known
 }
 
 // A namespace gives the tools of a backend as functions: github.get_issue.
@@ -225,7 +233,7 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 	name := b.run.tools.byName[tool]
 	if name == "" {
 		return nil, &Error{Code: codes.UnknownTool, Category: codes.CategoryTool, Tool: clip(tool), Path: site.Path, Final: true,
-			Message: fmt.Sprintf("tool %s not found%s", bounded.Show(starlark.String(tool)), b.run.tools.suggest(tool))}
+			Message: fmt.Sprintf("tool %s not found%s", bounded.Show(starlark.String(tool)), template.DidYouMean(tool, b.run.tools.known()))}
 	}
 	call.Tool, call.Args, call.Typed = name, args.JSON, args.Typed
 	out, err := b.run.host.Call(b.ctx, site, call)

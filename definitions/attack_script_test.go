@@ -1,0 +1,35 @@
+package definitions_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A script that an agent sends may define thousands of names and call thousands that do
+// not exist: which of the names may be meant is not worth seconds.
+func TestAttackUnknownNames(t *testing.T) {
+	t.Parallel()
+	const names = 3000
+	var script strings.Builder
+	for i := range names {
+		fmt.Fprintf(&script, "abcd%04dx=1\n", i)
+	}
+	for i := range names {
+		fmt.Fprintf(&script, "zbce%04d()\n", i)
+	}
+	d, diags := definitions.NewScript("sent", "A script.", script.String()).WithModules(nil)
+	began := time.Now()
+	diags = append(diags, definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{
+		Tools: func(string) (definitions.Tool, bool) { return definitions.Tool{}, false },
+	})...)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("checking %d bytes took %s", script.Len(), took)
+	}
+	if len(diags) < 10 {
+		t.Errorf("diagnostics: %v", diags)
+	}
+}
