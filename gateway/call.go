@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Requests answer what this gateway answers by itself rather than mcp-go.
@@ -52,12 +53,24 @@ func (rq *requests) serve(ctx context.Context, x *exchange, m *message, admitted
 		}
 	case listensToTasks(x.client, m, x.params):
 		x.failWith(missingTasks)
+	case m.Method == string(mcp.MethodToolsList) && m.isRequest():
+		return rq.listsTooLarge(ctx, x)
 	case admitted && rq.results.missingResult(ctx, x.client, m, x.params):
 		x.failWith(noResource(x.client))
 	default:
 		return false
 	}
 	return true
+}
+
+// listsTooLarge waits for the budget that the list of tools takes, which backends may make
+// large, or answers that there is none.
+func (rq *requests) listsTooLarge(ctx context.Context, x *exchange) (answered bool) {
+	err := web.Room(ctx, int64(len(rq.tools.now().listed)))
+	if err != nil {
+		x.crowded("", err)
+	}
+	return err != nil
 }
 
 func route(misrouted func() error) error {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // An exchange is one tools/call under way: who called what, and where the
@@ -115,6 +117,14 @@ func (x *exchange) failWith(e *rpcError) { x.failAs(x.dialect.status(e.Code), e)
 func (x *exchange) failAs(status int, e *rpcError) {
 	x.failed(strconv.Itoa(e.Code))
 	x.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: e}))
+}
+
+// crowded answers a request that found no room in the budget of its caller.
+func (x *exchange) crowded(run runs.RunID, err error) {
+	if full := (*web.FullError)(nil); errors.As(err, &full) {
+		x.out.header("Retry-After", full.RetryAfter())
+	}
+	x.failAs(http.StatusServiceUnavailable, errorResult(run, err).asError(err))
 }
 
 // refer answers with URL_ELICITATION_REQUIRED: the user has to answer on pages

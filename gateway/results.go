@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -95,8 +94,7 @@ func (rs *results) page(id runs.RunID) string {
 func (rs *results) failed(x *exchange, run runs.RunID, err error) {
 	rs.log.Warn("a request about a run failed", "run", run, "error", err)
 	if full := (*web.FullError)(nil); errors.As(err, &full) {
-		x.out.header("Retry-After", full.RetryAfter())
-		x.failAs(http.StatusServiceUnavailable, errorResult(run, err).asError(err))
+		x.crowded(run, err)
 		return
 	}
 	x.failWith(errorResult(run, err).asError(err))
