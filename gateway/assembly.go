@@ -70,10 +70,11 @@ func (a *assembly) offer() {
 	joins := &joins{runs: a.Runs, rights: a.rights, roll: a.roll, served: a.served, deliveries: a.deliveries,
 		departures: a.departures, window: a.ReattachWindow, now: a.tokens.time}
 	a.newcomers = &newcomers{backends: a.Catalogue, deposits: a.deposits}
-	starts := &starts{rights: a.rights, tools: a.tools, deposits: a.deposits, new: a.newcomers, joins: joins, limits: a.ScriptLimits, maxDepth: a.MaxDepth}
+	computes := newComputing()
+	starts := &starts{rights: a.rights, computes: computes, tools: a.tools, deposits: a.deposits, new: a.newcomers, joins: joins, limits: a.ScriptLimits, maxDepth: a.MaxDepth}
 	a.composites = &composites{runs: a.Runs, starts: starts, calls: a.calls, served: a.served, roll: a.roll, departures: a.departures,
 		streams: a.streams, views: a.views, results: a.results, questions: a.questions, tokens: a.tokens, log: a.Logger}
-	a.scripts = &scripts{tools: a.tools, rights: a.rights, results: a.results, registry: a.Registry, composites: a.composites, maxDepth: a.MaxDepth}
+	a.scripts = &scripts{tools: a.tools, rights: a.rights, results: a.results, registry: a.Registry, composites: a.composites, computes: computes, maxDepth: a.MaxDepth}
 	a.builtIn = map[string]builtInTool{}
 	if !a.NoRunTools {
 		tools := &runTools{runs: a.Runs, rights: a.rights, results: a.results, calls: a.calls, served: a.served, composites: a.composites, log: a.Logger}

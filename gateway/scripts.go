@@ -52,6 +52,7 @@ type scripts struct {
 	results    *results
 	registry   *registry.Registry // nil = there are no published modules
 	composites *composites
+	computes   *computing
 	maxDepth   int
 }
 
@@ -91,8 +92,18 @@ func (sc *scripts) execute(ctx context.Context, x *exchange) {
 	if !sc.results.decodeArguments(x, &in) {
 		return
 	}
-	d, diags := sc.scriptDefinition(x.who, in.Script)
-	if wrong := sc.scriptErrors(x.who, d, diags); wrong != nil {
+	var d *definitions.Definition
+	var wrong []string
+	err := sc.computes.do(ctx, func() {
+		var diags definitions.Diagnostics
+		d, diags = sc.scriptDefinition(x.who, in.Script)
+		wrong = sc.scriptErrors(x.who, d, diags)
+	})
+	if err != nil {
+		sc.composites.notStarted(ctx, x, scriptTool, err)
+		return
+	}
+	if wrong != nil {
 		sc.results.refuse(x, "the script cannot run, and nothing was called:\n"+strings.Join(wrong, "\n"))
 		return
 	}
@@ -166,14 +177,23 @@ func (sc *scripts) diagnose(who auth.Identity, d *definitions.Definition) defini
 	return diags
 }
 
-func (sc *scripts) check(_ context.Context, x *exchange) {
+func (sc *scripts) check(ctx context.Context, x *exchange) {
 	var in struct {
 		Script string `json:"script"`
 	}
 	if !sc.results.decodeArguments(x, &in) {
 		return
 	}
-	d, loading := sc.scriptDefinition(x.who, in.Script)
+	var d *definitions.Definition
+	var found definitions.Diagnostics
+	err := sc.computes.do(ctx, func() {
+		d, found = sc.scriptDefinition(x.who, in.Script)
+		found = append(found, sc.diagnose(x.who, d)...)
+	})
+	if err != nil {
+		x.respond("", sc.results.finish(x.client, errorResult("", err)))
+		return
+	}
 	type problem struct {
 		Line     int    `json:"line"`
 		Column   int    `json:"column"`
@@ -182,7 +202,7 @@ func (sc *scripts) check(_ context.Context, x *exchange) {
 		Check    string `json:"check"`
 	}
 	problems, ok := []problem{}, true
-	for _, p := range append(loading, sc.diagnose(x.who, d)...) {
+	for _, p := range found {
 		problems = append(problems, problem{p.Pos.Line, p.Pos.Column, string(p.Severity), p.Message, p.Check})
 		ok = ok && p.Severity != definitions.SeverityError
 	}

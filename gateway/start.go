@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/perdure/perdure/definitions"
@@ -17,6 +19,7 @@ type starts struct {
 	deposits *deposits
 	new      *newcomers
 	joins    *joins
+	computes *computing
 	limits   *runs.ScriptLimits // of scripts; nil = the defaults
 	maxDepth int
 }
@@ -34,8 +37,10 @@ func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Sta
 
 // startNow starts the run of a call, or finds it, with the tools that are known.
 func (s *starts) startNow(ctx context.Context, x *exchange, c *composite) (runs.Started, error) {
-	args, err := c.def.Arguments(orEmpty(x.params.Arguments))
-	if err != nil {
+	var args json.RawMessage
+	var wrong error
+	err := s.computes.do(ctx, func() { args, wrong = c.def.Arguments(orEmpty(x.params.Arguments)) })
+	if err = cmp.Or(err, wrong); err != nil {
 		return runs.Started{}, err
 	}
 	tools, err := s.snapshot(x.who, c.def)
@@ -90,14 +95,22 @@ func (s *starts) addDynamic(who auth.Identity, d *definitions.Definition, tools 
 
 // plan is the plan of the run that a call would start.
 func (s *starts) plan(ctx context.Context, x *exchange, d *definitions.Definition) (*result, error) {
-	program, err := definitions.Compile(d)
-	if err != nil {
-		return nil, err
-	}
 	tools, err := s.snapshot(x.who, d)
 	for s.new.answered(ctx, x.who, err) {
 		tools, err = s.snapshot(x.who, d)
 	}
+	if err != nil {
+		return nil, err
+	}
+	var r *result
+	var wrong error
+	err = s.computes.do(ctx, func() { r, wrong = s.planWith(x, d, tools) })
+	return r, cmp.Or(err, wrong)
+}
+
+// planWith is the same with the tools that are known.
+func (s *starts) planWith(x *exchange, d *definitions.Definition, tools map[string]definitions.Tool) (*result, error) {
+	program, err := definitions.Compile(d)
 	if err != nil {
 		return nil, err
 	}
