@@ -37,9 +37,17 @@ func (pb *publishing) handle(mux *http.ServeMux) {
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" "+RegistryPrefix+path, func(w http.ResponseWriter, r *http.Request) {
-			if who, ok := pb.admission.admit(w, r); ok {
-				pb.respond(w, r, who, serve)
+			who, ok := pb.admission.admit(w, r)
+			if !ok {
+				return
 			}
+			leave, ok := pb.admission.enter(w, r, who)
+			if !ok {
+				return
+			}
+			defer leave()
+			r = r.WithContext(pb.admission.reading(r.Context(), web.Caller(who.Known(), r)))
+			pb.respond(w, r, who, serve)
 		})
 	}
 }
@@ -47,10 +55,13 @@ func (pb *publishing) handle(mux *http.ServeMux) {
 // respond is where errors of the registry become answers.
 func (pb *publishing) respond(w http.ResponseWriter, r *http.Request, who auth.Identity, serve func(*http.Request, auth.Identity) (any, error)) {
 	body, free, err := pb.admission.read(w, r, who)
+	if err == nil {
+		defer free()
+		err = web.Room(r.Context(), answerRoom)
+	}
 	var answer any
 	switch {
 	case err == nil:
-		defer free()
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer, err = serve(r, who)
 	default:
@@ -76,6 +87,10 @@ func (pb *publishing) respond(w http.ResponseWriter, r *http.Request, who auth.I
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(answer) // the client went away
 }
+
+// answerRoom is what an answer takes of the budget of its caller, in bytes, until its
+// reader has it: a definition with the schemas of its tools has half of that.
+const answerRoom = 2 << 20
 
 // A badRequest is one that makes no sense, or may not be made.
 type badRequest struct {

@@ -1,0 +1,51 @@
+package gateway_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/store"
+	"github.com/perdure/perdure/internal/web"
+)
+
+// TestAttackRegistryReaders has a caller ask the registry for definitions, of a megabyte
+// each, more often than it may and than there is room for.
+func TestAttackRegistryReaders(t *testing.T) {
+	t.Parallel()
+	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kept.Close)
+	bodies := web.NewBodies(8<<20, 20*time.Millisecond)
+	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) {
+		o.Registry, o.Bodies, o.Quotas.Requests = registry.New(registry.Options{Store: kept}), bodies, 1
+	})
+	asked := func(want int, when string) {
+		t.Helper()
+		if code, answer := w.request(http.MethodGet, "versions", "ann", nil); code != want {
+			t.Errorf("%s it is answered %d: %s", when, code, answer)
+		}
+	}
+	asked(http.StatusOK, "with room")
+	var free []func()
+	for _, other := range []string{"bob", "eve"} {
+		f, err := bodies.Work(t.Context(), other, 4<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		free = append(free, f)
+	}
+	asked(http.StatusServiceUnavailable, "without room")
+	for _, f := range free {
+		f()
+	}
+	asked(http.StatusOK, "with room again")
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	c.call("1", "hang", `{}`, `{"progressToken":"p"}`)
+	asked(http.StatusTooManyRequests, "beyond the quota")
+}
