@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Health serves the health of the service: /healthz is 200 while the process lives,
@@ -35,7 +36,7 @@ func (s *Service) serveReachable(w http.ResponseWriter, _ *http.Request) {
 }
 
 // serveReady answers 200 if the service takes calls, else 503; with ?verbose, with the
-// status as JSON. If requests need an identity, so does the status: it names backends,
+// status as JSON, once at a time for each caller. If requests need an identity, so does the status: it names backends,
 // and tools that the caller may know.
 func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
 	reasons := s.unready()
@@ -53,6 +54,12 @@ func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
 		auth.Refuse(w, err)
 		return
 	}
+	// It may be long, and its reader slow.
+	leave, err := s.reported.Take(r.Context(), web.Caller(who.Known(), r))
+	if err != nil {
+		return
+	}
+	defer leave()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(s.status(r.Context(), who, reasons)) // the client went away

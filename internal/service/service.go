@@ -39,6 +39,7 @@ type Service struct {
 	started  atomic.Bool   // every part is up
 	needs    []*need       // without which it takes no calls
 	stopping atomic.Bool
+	reported runs.Turns // of callers, to get the status
 
 	reloadError atomic.Pointer[error] // mistakes in changed definitions; nil = none
 }
