@@ -16,14 +16,30 @@ import (
 const share = 90
 
 // adaptMemory sets Go's memory limit from that of the control group, unless GOMEMLIMIT
-// is set, so that garbage is collected in time in a container.
+// is set, so that garbage is collected in time in a container. Without a control group
+// that has one, it is half of the machine's memory.
 func adaptMemory() {
 	if _, said := os.LookupEnv("GOMEMLIMIT"); said {
 		return
 	}
-	if most, ok := limit(os.DirFS("/")); ok {
+	root := os.DirFS("/")
+	if most, ok := limit(root); ok {
 		debug.SetMemoryLimit(most / 100 * share)
+	} else if all := machine(root); all > 0 {
+		debug.SetMemoryLimit(all / 2)
 	}
+}
+
+// machine is the memory of the machine in bytes; 0 = not known. See proc_meminfo(5).
+func machine(root fs.FS) int64 {
+	text, _ := fs.ReadFile(root, "proc/meminfo") // on Linux
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "MemTotal:" {
+			kilobytes, _ := strconv.ParseInt(fields[1], 10, 40) // 0 = none that could be
+			return kilobytes << 10
+		}
+	}
+	return 0
 }
 
 // unlimited is below the value for no limit of version 1, the largest multiple of the

@@ -43,8 +43,20 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestAdapt: a process has nine tenths of its group's limit, unless GOMEMLIMIT says
-// something else.
+// TestMachine reads how much memory the machine has.
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		"MemTotal:       1024 kB\nMemFree: 1 kB\n": 1 << 20, "MemTotal: x kB\n": 0, "MemTotal:\n": 0, "": 0, "MemTotal: -1 kB": -1024,
+	} {
+		if got := machine(fstest.MapFS{"proc/meminfo": {Data: []byte(text)}}); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+// TestAdapt: a process has nine tenths of its group's limit, or half of the machine's
+// memory, unless GOMEMLIMIT says something else.
 func TestAdapt(t *testing.T) {
 	if os.Getenv("PERDURE_TEST_ADAPT") != "" {
 		adaptMemory()
@@ -54,6 +66,8 @@ func TestAdapt(t *testing.T) {
 	want := int64(math.MaxInt64)
 	if most, ok := limit(os.DirFS("/")); ok {
 		want = most / 100 * 90
+	} else if all := machine(os.DirFS("/")); all > 0 {
+		want = all / 2
 	}
 	for env, want := range map[string]int64{"X=": want, "GOMEMLIMIT=123MiB": 123 << 20} {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestAdapt$", "-test.v")

@@ -25,3 +25,31 @@ func TestCachedRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackFullCache: what the cache holds is removed once memory is full, and not again
+// and again where something else fills it.
+func TestAttackFullCache(t *testing.T) {
+	t.Parallel()
+	f := fullness{most: 100}
+	for i, step := range []struct {
+		live, collection uint64
+		want             bool
+	}{
+		{100, 1, false},
+		{101, 2, true},
+		{101, 2, false}, // no collection since
+		{101, 3, false}, // it may have begun before
+		{20, 4, false},
+		{101, 5, true},
+		{200, 7, false}, // that was not of the cache
+		{240, 8, false},
+		{251, 9, true},
+		{180, 11, false},
+		{90, 12, false}, // it has become less
+		{120, 13, true},
+	} {
+		if got := f.reached(step.live, step.collection); got != step.want {
+			t.Errorf("step %d, %d bytes after collection %d: %t", i, step.live, step.collection, got)
+		}
+	}
+}

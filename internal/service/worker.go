@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -94,6 +95,7 @@ func (s *executor) start(ctx context.Context) error {
 		s.worker = nil
 		return fmt.Errorf("starting the worker: %w", err)
 	}
+	go emptyCache(ctx, debug.SetMemoryLimit(-1))
 	s.hosting = s.startHosting(all)
 	if s.opts.Values != nil {
 		go s.sweepValues(ctx)
