@@ -12,6 +12,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // How long a backend call goes on for a client of the session era whose
@@ -50,8 +53,13 @@ func (pr *proxy) call(ctx context.Context, x *exchange, t backends.Tool) {
 	}
 	p := proxied{x: x, asking: asking, progress: make(chan backends.Progress, 64), last: -1}
 	done := make(chan func(), 1)
+	held, release := backends.Hold(ctx)
+	defer release()
 	go func() {
-		res, err := pr.backends.Call(ctx, p.call(t))
+		res, err := pr.backends.Call(held, p.call(t))
+		if err == nil && web.Room(held, int64(len(res.Raw))) == nil {
+			release() // the caller's own room holds it until it is written
+		}
 		done <- func() { pr.answerBackend(x, t, asking, res, err) }
 	}()
 	p.wait(pr.keepAlive, cancel, done)
@@ -83,6 +91,9 @@ func (pr *proxy) answerBackend(x *exchange, t backends.Tool, asking *backends.As
 	case err != nil:
 		pr.log.Info("backend call failed", "tool", t.Name, "error", err)
 		x.respond("", pr.results.finish(x.client, callFailed(t, err)))
+	case isNull(res.Raw):
+		x.respond("", pr.results.finish(x.client, failure(&runs.Error{Code: codes.InvalidOutput, Category: codes.CategoryTool, Tool: t.Name,
+			Message: t.Name + " was executed, but backend " + t.Backend + " gave null and no result"})))
 	case res.Asks:
 		x.respond("", pr.passQuestions(x, t, asking.Round, withoutOurs(res.Raw)))
 	default:

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/web"
 )
 
 func TestProxyPassesResultsOn(t *testing.T) {
@@ -166,5 +169,52 @@ func TestProxyOutlivesADroppedConnection(t *testing.T) {
 	goOn <- true
 	if err := <-ended; err != nil {
 		t.Errorf("the backend call was cancelled: %v", err)
+	}
+}
+
+// TestProxyNoResult: a backend that gives null has executed the call and is to blame.
+func TestProxyNoResult(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.catalogue.call = func(context.Context, backends.Call) (*backends.Result, error) {
+		return &backends.Result{Raw: json.RawMessage(`null`)}, nil
+	}
+	for name, resp := range map[string]*response{
+		"session": connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "be_echo", `{}`, ""),
+		"modern":  (&wire{T: t, url: w.url, caller: "ann"}).modernCall("be_echo", `{}`, `{}`, ""),
+	} {
+		if err := hasAll(resp.result(true).text(), "be_echo was executed", "backend be gave null"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestProxyResultHoldsRoom: a large result takes room of its caller until it is written.
+func TestProxyResultHoldsRoom(t *testing.T) {
+	t.Parallel()
+	bodies := web.NewBodies(1<<20, time.Minute)
+	if _, err := bodies.Work(t.Context(), "eve", 1<<19); err != nil { // which keeps half
+		t.Fatal(err)
+	}
+	w := newWorld(t, nil, func(o *gateway.Options) { o.Bodies = bodies })
+	w.catalogue.call = func(context.Context, backends.Call) (*backends.Result, error) {
+		return &backends.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":{"x":"` + strings.Repeat("x", 64<<20) + `"}}`)}, nil
+	}
+	response := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("be_echo", `{}`, `{}`, "")
+	free := func(patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		free, err := bodies.Work(ctx, "bob", 1)
+		if err == nil {
+			free()
+		}
+		return err
+	}
+	if free(50*time.Millisecond) == nil {
+		t.Error("a result that is not read takes no room")
+	}
+	response.Body.Close()
+	if err := free(20 * time.Second); err != nil {
+		t.Errorf("a result whose reader has gone keeps its room: %v", err)
 	}
 }
