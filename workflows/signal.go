@@ -17,7 +17,8 @@ type Signal struct {
 	Body  json.RawMessage `json:"body"`            // an Answer, Asked, Attached, ChildTold or Adopted
 	Proof string          `json:"proof,omitempty"` // of the signal's name, the run and the body
 
-	clear bool // it came in clear text to a process that seals what runs hold
+	clear  bool  // it came in clear text to a process that seals what runs hold
+	unread error // why it could not be opened or read; nil = it was
 }
 
 // UnmarshalJSON also reads what somebody sends by hand, which is a body alone.
@@ -31,6 +32,10 @@ func (s *Signal) UnmarshalJSON(data []byte) error {
 
 // Unsealed is called by data converters that seal, when the signal was not.
 func (s *Signal) Unsealed() { s.clear = true }
+
+// Unreadable is called by data converters that could not open or read the signal, though
+// no key is missing.
+func (s *Signal) Unreadable(why error) { s.unread = why }
 
 // NewSignal makes a signal to a run, with proof.
 func NewSignal(keys *secrets.Keys, name, run string, body any) (Signal, error) {
@@ -137,6 +142,8 @@ func (t *trustee) decide(s Signal, run string, h hearing, full bool, round int) 
 func (t *trustee) verdict(s Signal, run string, h hearing) (Verdict, string) {
 	err := t.Keys.Check(s.Proof, s.statement(h.about.Signal, run)...)
 	switch {
+	case s.unread != nil:
+		return VerdictRefused, "it cannot be read: " + clip(s.unread.Error(), maxRuled)
 	case s.clear:
 		return VerdictRefused, "it came in clear text, and what runs hold is sealed here"
 	case s.Proof == "" && h.about.Signal == AnswerSignal && t.Unproven && !h.strict:

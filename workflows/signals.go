@@ -111,6 +111,7 @@ func (ss *signals) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (
 	}
 	switch {
 	case made.taken():
+		mustRead(s.unread, "a signal that was read before")
 		h.take(ctx, made)
 	case made.Verdict == VerdictHeld && round > 0:
 		return false

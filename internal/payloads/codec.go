@@ -35,8 +35,12 @@ func Seal(o *client.Options, keys *Keys) {
 	o.FailureConverter = newFailures(o.DataConverter, codec)
 }
 
-// An Unsealable value is informed if it came in clear to a process that seals.
-type Unsealable interface{ Unsealed() }
+// An Unsealable value is informed if it came in clear to a process that seals, and of why
+// it could not be opened or read, which is then no error unless a key is missing.
+type Unsealable interface {
+	Unsealed()
+	Unreadable(why error)
+}
 
 // A sealing is the data converter of a client. Within a workflow it is insisting.
 type sealing struct {
@@ -48,7 +52,7 @@ type sealing struct {
 func (s sealing) FromPayload(p *commonpb.Payload, into any) error {
 	err := s.DataConverter.FromPayload(p, into)
 	s.note(p, into)
-	return err
+	return unreadable(err, into)
 }
 
 // FromPayloads opens some.
@@ -57,7 +61,19 @@ func (s sealing) FromPayloads(p *commonpb.Payloads, into ...any) error {
 	for i, v := range into[:min(len(into), len(p.GetPayloads()))] {
 		s.note(p.Payloads[i], v)
 	}
+	if len(into) == 1 {
+		err = unreadable(err, into[0])
+	}
 	return err
+}
+
+func unreadable(err error, into any) error {
+	v, ok := into.(Unsealable)
+	if !ok || err == nil || errors.Is(err, ErrNoKey) {
+		return err
+	}
+	v.Unreadable(err)
+	return nil
 }
 
 func (s sealing) note(p *commonpb.Payload, into any) {
@@ -186,6 +202,9 @@ func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 
 func (c *Codec) open(p *commonpb.Payload, run string) (*commonpb.Payload, error) {
 	id := string(p.Metadata[keyField])
+	if id == "" {
+		return nil, errors.New("it does not name the key with which it was sealed")
+	}
 	if c.Keys == nil {
 		return nil, fmt.Errorf("it was sealed with key %q, %w; this process has none", id, ErrNoKey)
 	}

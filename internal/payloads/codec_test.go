@@ -90,6 +90,7 @@ func TestSealThatDoesNotOpen(t *testing.T) {
 		"the same ID, another key": {sealed, "2026-10:" + strings.Repeat("0c", 32), "was changed"},
 		"another run":              {changed(func(p *commonpb.Payload) { p.Metadata["perdure-run"] = []byte("tool/2") }), first, "was changed"},
 		"one bit":                  {changed(func(p *commonpb.Payload) { p.Data[len(p.Data)-1] ^= 1 }), first, "was changed"},
+		"no key":                   {changed(func(p *commonpb.Payload) { p.Metadata["encryption-key-id"] = nil }), first, "does not name the key"},
 		"truncated":                {changed(func(p *commonpb.Payload) { p.Data = p.Data[:7] }), first, "truncated"},
 		"without data":             {changed(func(p *commonpb.Payload) { p.Data = p.Data[:16] }), first, "was changed"},
 	} {

@@ -373,6 +373,8 @@ func (s *siege) stolenKey() {
 		s.refuses("a stranger's signature", gate, workflows.AnswerSignal, forged, "clear text")
 		own := s.sign(s.keys(s.keyFile), gate, workflows.Answer{ElicitationID: "ask#1", Action: "accept", AnsweredBy: "ada", AnswerID: "s"})
 		s.refuses("a signed answer in clear text", gate, workflows.AnswerSignal, own, "clear text")
+		unopened := &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte("binary/encrypted")}, Data: make([]byte, 100)}
+		s.refuses("an answer sealed with no key", gate, workflows.AnswerSignal, converter.NewRawValue(unopened), "does not name the key")
 	} else {
 		s.send(gate, workflows.AnswerSignal, forged)
 		until(s.t, "a stranger's signature to wait", func() bool { return len(s.log(gate, runs.LogUnchecked)) == 1 })
