@@ -155,6 +155,20 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// TestStructuredWithoutText: structured content of which steps would see nothing fails
+// the step; null is none.
+func TestStructuredWithoutText(t *testing.T) {
+	t.Parallel()
+	for _, structured := range []string{`[1]`, `7`, ` "x"`} {
+		_, err := call(t, func(context.Context, backends.Call) (*backends.Result, error) {
+			return &backends.Result{Structured: json.RawMessage(structured)}, nil
+		}, workflows.ToolCall{Tool: "be_t"})
+		if err == nil || !strings.Contains(err.Error(), "no object, and no text has it") {
+			t.Errorf("%s: %v", structured, err)
+		}
+	}
+}
+
 // TestOutputBeside shows that content blocks are read beside structured content
 // where templates name them.
 func TestOutputBeside(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -273,10 +274,15 @@ type ContentBlock struct {
 // output is a tool's result as steps see it: the structured content where that is
 // an object, with those content blocks beside it that are wanted and whose names it
 // does not have; otherwise all content blocks. Without anything it is the empty
-// object.
+// object. Structured content that is no object, as 2026-07-28 allows it, is also the
+// text of a block; if there is none, nothing would be left of it.
 func output(structured json.RawMessage, content []ContentBlock, beside []string) (json.RawMessage, error) {
 	blocks := blocksByName(content)
-	if !bytes.HasPrefix(bytes.TrimSpace(structured), []byte("{")) {
+	structured = bytes.TrimSpace(structured)
+	if !bytes.HasPrefix(structured, []byte("{")) {
+		if len(structured) > 0 && len(blocks) == 0 {
+			return nil, errors.New("its structured content is no object, and no text has it as well: let the tool give an object, or a text block with the same JSON")
+		}
 		return template.EncodeValue(blocks)
 	}
 	beside = slices.DeleteFunc(slices.Clone(beside), func(name string) bool { return blocks[name] == nil })
