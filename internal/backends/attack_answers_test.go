@@ -172,6 +172,75 @@ func TestAttackChildAnswerDense(t *testing.T) {
 	}
 }
 
+// TestAttackAnswersNobodyWaitsFor: an answer for which there is no room, and whose call was
+// given up, keeps none of those behind it waiting.
+func TestAttackAnswersNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	s := newTestServer()
+	s.add("large", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText(strings.Repeat("x", 1<<20)), nil
+	})
+	s.add("pid", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("7"), nil
+	})
+	ts := serveSSE(s)
+	t.Cleanup(ts.Close)
+	for name, config := range map[string]Config{"stdio": childConfig("server"), "SSE": {Name: "be", Transport: SSE, URL: ts.URL + "/sse"}} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, config)
+			for _, other := range []string{"one", "two"} {
+				free, err := p.byName["be"].meter.room.answers.Work(t.Context(), other, 34<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer free()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if _, err := p.Call(ctx, Call{Backend: "be", Tool: "large"}); err == nil {
+				t.Fatal("there was room")
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if _, err := p.Call(ctx, Call{Backend: "be", Tool: "pid"}); err != nil {
+				t.Errorf("the call behind it: %v", err)
+			}
+		})
+	}
+}
+
+// TestAttackStreamAnswerDense: so does one on a stream that has the answers of others.
+func TestAttackStreamAnswerDense(t *testing.T) {
+	t.Parallel()
+	s := newTestServer()
+	asked, end := make(chan struct{}), make(chan struct{})
+	s.add("other", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		close(asked)
+		<-end
+		return mcp.NewToolResultText("done"), nil
+	})
+	s.add("dense", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{}, StructuredContent: map[string]any{"a": make([]bool, 900_000)}}, nil
+	})
+	ts := serveSSE(s)
+	t.Cleanup(ts.Close)
+	p := open(t, Config{Name: "be", Transport: SSE, URL: ts.URL + "/sse"})
+	other := make(chan error)
+	go func() {
+		_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "other"})
+		other <- err
+	}()
+	<-asked
+	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "dense"})
+	if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%v, outcome %d", err, ce.Outcome)
+	}
+	close(end)
+	if err := <-other; err != nil {
+		t.Errorf("the call beside it: %v", err)
+	}
+}
+
 // TestAttackAnswersThatStopComing: answers that stop in their midst, of two backends, keep
 // no large answer of another one waiting, nor another one of the same.
 func TestAttackAnswersThatStopComing(t *testing.T) {

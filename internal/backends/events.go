@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -153,7 +154,7 @@ func (s *eventStream) take(e event) (out []byte, ends bool, err error) {
 			return nil, false, err
 		}
 	}
-	if !e.hasData && len(e.fields) == 0 {
+	if !e.hasData && len(e.fields) == 0 || answers && !s.answer && !expected {
 		return nil, false, nil
 	}
 	out = e.fields
@@ -161,5 +162,10 @@ func (s *eventStream) take(e event) (out []byte, ends bool, err error) {
 		out = append(append(append(out, "data: "...), e.data...), '\n')
 	}
 	out = append(out, '\n')
-	return out, answers && s.answer, s.claims.take(out, holder)
+	err = s.claims.take(out, holder)
+	if err != nil && answers && !s.answer && s.claims.ctx.Err() == nil { // the other answers on the stream are not to blame
+		holder.refuse(err)
+		return fmt.Appendf(nil, `data: {"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"not read"}}`+"\n\n", head.ID), false, nil
+	}
+	return out, answers && s.answer, err
 }

@@ -31,6 +31,23 @@ type holding struct {
 	mu    sync.Mutex
 	ended bool // nothing more is held
 	held  []func()
+	why   error // of refused
+
+	waits context.Context // of the request, where its answer comes among others; nil = of the claims
+}
+
+// refuse notes why an answer on a stream with those of others is not handed on.
+func (h *holding) refuse(why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.why = why
+}
+
+// refused is why; nil = it was handed on.
+func (h *holding) refused() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.why
 }
 
 func (h *holding) add(free func()) {
@@ -81,14 +98,15 @@ type holders struct {
 	byID map[string]*holding
 }
 
-// expect has the answer to a request held, which comes before forget is called; h nil =
-// nobody keeps it for longer.
-func (s *holders) expect(id string, h *holding) (forget func()) {
+// expect has the answer to a request of ctx held, which comes before forget is called; h
+// nil = nobody keeps it for longer.
+func (s *holders) expect(ctx context.Context, id string, h *holding) (forget func()) {
 	end := func() {}
 	if h == nil {
 		h = &holding{}
 		end = h.end
 	}
+	h.waits = ctx
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID == nil {
@@ -142,9 +160,14 @@ func (c *claims) arrived() {
 	}
 }
 
-// take claims room for a message that is decoded next.
+// take claims room for a message that is decoded next, as long as its request waits.
 func (c *claims) take(message []byte, holder *holding) error {
-	free, err := c.room.answers.Weigh(c.ctx, c.room.backend, message)
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	if holder.waits != nil {
+		defer context.AfterFunc(holder.waits, cancel)()
+	}
+	free, err := c.room.answers.Weigh(ctx, c.room.backend, message)
 	if err != nil {
 		return unfitting(err)
 	}

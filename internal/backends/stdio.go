@@ -71,7 +71,7 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	id := req.ID.String()
 	ch := c.awaited.add(id)
 	defer c.awaited.leave(id)
-	defer c.claims.holders.expect(id, x.held)()
+	defer c.claims.holders.expect(ctx, id, x.held)()
 
 	reached, err := c.write(ctx, x.amend(req))
 	x.set(func() { x.reached = reached })

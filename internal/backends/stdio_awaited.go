@@ -32,6 +32,13 @@ func (a *awaited) add(id string) chan arrival {
 	return ch
 }
 
+// expects says whether the answer to a request is waited for.
+func (a *awaited) expects(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pending[id] != nil
+}
+
 // take gives the channel for the answer to a request; nil = not waited for. asked reports
 // whether there was such a request.
 func (a *awaited) take(id string) (ch chan arrival, asked bool) {

@@ -82,20 +82,22 @@ func (c *child) receive(line []byte) error {
 }
 
 // receiveAnswer hands an answer on. One for which there is no room ends its own request
-// alone.
+// alone; one that is not waited for is not decoded.
 func (c *child) receiveAnswer(head messageHead, line []byte) error {
 	var answer transport.JSONRPCResponse
+	if !c.awaited.expects(head.id()) {
+		if _, asked := c.awaited.take(head.id()); asked {
+			return nil
+		}
+		return c.flow.take(len(line) + costOfMessage)
+	}
 	holder, _ := c.claims.holderOf(head)
 	refused := c.claims.take(line, holder)
 	if refused == nil && json.Unmarshal(line, &answer) != nil {
 		return c.flow.take(len(line) + costOfMessage)
 	}
-	ch, asked := c.awaited.take(head.id())
-	switch {
-	case ch != nil:
+	if ch, _ := c.awaited.take(head.id()); ch != nil { // else it was given up meanwhile
 		ch <- arrival{&answer, refused}
-	case !asked:
-		return c.flow.take(len(line) + costOfMessage)
 	}
 	return nil
 }

@@ -59,8 +59,11 @@ func (w *sseWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest)
 		case <-waiting.Done():
 		}
 	}()
-	defer w.s.holders.expect(req.ID.String(), x.held)()
+	defer w.s.holders.expect(ctx, req.ID.String(), x.held)()
 	answer, err := w.SSE.SendRequest(waiting, req)
+	if x.held != nil && x.held.refused() != nil && ctx.Err() == nil {
+		return nil, x.held.refused()
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
