@@ -299,6 +299,23 @@ func TestClientServers(t *testing.T) {
 	}
 }
 
+// TestServerIsConfiguration: a file with a VirtualMCPServer is a configuration, whatever is
+// beside it.
+func TestServerIsConfiguration(t *testing.T) {
+	t.Parallel()
+	const definition = "name: a\ndescription: d\nsteps: [{id: s, tool: be_echo}]\n"
+	for text, want := range map[string]bool{
+		"kind: VirtualMCPServer\nspec: {config: {}}\n":                   true,
+		definition + "---\nkind: VirtualMCPServer\nspec: {config: {}}\n": true,
+		"kind: VirtualMCPCompositeToolDefinition\nspec: {name: a}\n":     false,
+		definition + "---\n" + definition:                                false,
+	} {
+		if got := IsConfiguration("a.yaml", []byte(text)); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 // TestManyDefinitionsInAFile: what is kept of a file grows with its size, and not
 // with its size for each definition in it.
 func TestManyDefinitionsInAFile(t *testing.T) {

@@ -96,6 +96,9 @@ func syntaxError(file string, err error) definitions.Diagnostic {
 // definitions: by its keys, since both are YAML.
 func IsConfiguration(file string, data []byte) bool {
 	docs, _ := documents(file, data)
+	if slices.ContainsFunc(docs, isServer) {
+		return true
+	}
 	if len(docs) != 1 {
 		return false
 	}
@@ -108,6 +111,12 @@ func IsConfiguration(file string, data []byte) bool {
 		}
 	}
 	return slices.ContainsFunc(ownKeys(), func(key string) bool { return child(docs[0], key) != nil })
+}
+
+// isServer says whether a document is a VirtualMCPServer, whose spec.config counts.
+func isServer(doc *yaml.Node) bool {
+	kind := child(doc, "kind")
+	return kind != nil && kind.Value == definitions.ServerKind
 }
 
 // ownKeys are the keys of a configuration that no definition has.
