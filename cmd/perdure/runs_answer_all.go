@@ -47,6 +47,7 @@ type bulkAnswered struct {
 	Found    int         `json:"found"`
 	Answered int         `json:"answered"`
 	Lost     int         `json:"lost"` // answered by somebody else, or ended, in the meantime
+	Sent     int         `json:"sent"` // and not taken yet: no worker has processed the answer, or has its key
 	Failed   int         `json:"failed"`
 	Left     int         `json:"left"` // not reached before the command was interrupted
 	Action   string      `json:"action"`
@@ -56,6 +57,9 @@ type bulkAnswered struct {
 
 func (n bulkAnswered) String() string {
 	text := fmt.Sprintf("%d found, %d answered, %d answered already, %d failed", n.Found, n.Answered, n.Lost, n.Failed)
+	if n.Sent > 0 {
+		text += fmt.Sprintf(", %d sent and not processed yet; see perdure runs list --waiting", n.Sent)
+	}
 	if n.Left > 0 {
 		text += fmt.Sprintf(", %d not reached; repeat the command for them", n.Left)
 	}
@@ -184,19 +188,27 @@ func (b *bulkAnswer) next(ctx context.Context, a askedRun, n *bulkAnswered) (sai
 		ElicitationID: a.elicitation.ID, Question: a.elicitation.Question, Action: b.action(), Content: b.content(),
 		By: cmp.Or(b.By, userName()), Via: runs.ViaCommand,
 	})
-	var invalid *runs.InvalidAnswerError
-	switch {
-	case errors.As(err, &invalid) && n.Answered == 0:
+	if invalid := (*runs.InvalidAnswerError)(nil); errors.As(err, &invalid) && n.Answered == 0 {
 		return "", fmt.Errorf("the answer does not fit, and %s still waits: %w", a.elicitation.StepPath, err)
+	}
+	return n.count(decision, err), nil
+}
+
+// count counts an answer by what has become of it, and says it.
+func (n *bulkAnswered) count(decision runs.Decision, err error) (said string) {
+	switch {
 	case errors.Is(err, runs.ErrNoSuchGate), err == nil && !decision.Won:
 		n.Lost++
-		return "answered already, or ended", nil
+		return "answered already, or ended"
+	case errors.Is(err, runs.ErrUntaken), errors.Is(err, runs.ErrUnchecked), errors.Is(err, runs.ErrQuarantined):
+		n.Sent++
+		return err.Error()
 	case err != nil:
 		n.Failed++
-		return err.Error(), nil
+		return err.Error()
 	}
 	n.Answered++
-	return cmp.Or(string(decision.Means), decision.Action), nil
+	return cmp.Or(string(decision.Means), decision.Action)
 }
 
 func (b *bulkAnswer) report(n bulkAnswered) error {
@@ -207,7 +219,7 @@ func (b *bulkAnswer) report(n bulkAnswered) error {
 	} else if _, err := fmt.Fprintln(b.console.out, n); err != nil {
 		return err
 	}
-	if n.Failed+n.Lost+n.Left > 0 {
+	if n.Failed+n.Sent+n.Lost+n.Left > 0 {
 		return errReported
 	}
 	return nil
