@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -41,7 +42,9 @@ func TestAttackCallDecidedLongAgo(t *testing.T) {
 		b := departing(func() { sent = true })
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
-		activities.Register(env, activities.New(b, nil).CatchUp(func(context.Context, string, time.Time) error { return context.DeadlineExceeded }))
+		activities.Register(env, activities.New(b, nil).CatchUp(func(context.Context, string, time.Time, *activity.Info) (bool, error) {
+			return false, context.DeadlineExceeded
+		}))
 		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
 			StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now().Add(-tc.ago)})
 		var app *temporal.ApplicationError
@@ -88,16 +91,16 @@ func TestAttackCallBelowAStoppedRun(t *testing.T) {
 			sent := false
 			b := departing(func() { sent = true })
 			var asked []string
-			catchUp := func(_ context.Context, run string, at time.Time) error {
+			catchUp := func(_ context.Context, run string, at time.Time, _ *activity.Info) (bool, error) {
 				if ago := time.Since(at); run == "above" && (ago < 400*time.Millisecond || ago > 5*time.Second) || run == "run" && !at.IsZero() {
 					t.Errorf("of %s was asked what it had seen %s ago", run, ago)
 				}
 				asked = append(asked, run)
 				time.Sleep(tc.takes)
 				if run == tc.behind {
-					return context.DeadlineExceeded
+					return false, context.DeadlineExceeded
 				}
-				return nil
+				return true, nil
 			}
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestActivityEnvironment()
@@ -142,7 +145,10 @@ func TestAttackStandstill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sent, asked := 0, 0
-		all := activities.New(departing(func() { sent++ }), nil).CatchUp(func(context.Context, string, time.Time) error { asked++; return context.DeadlineExceeded })
+		all := activities.New(departing(func() { sent++ }), nil).CatchUp(func(context.Context, string, time.Time, *activity.Info) (bool, error) {
+			asked++
+			return false, context.DeadlineExceeded
+		})
 		for _, tc := range []struct {
 			effect definitions.Effect
 			lasts  time.Duration

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -12,9 +13,13 @@ import (
 )
 
 // A CatchUp waits until a run, and before it the runs above it, have seen all that had
-// happened to them at a time of Temporal's clock, zero = now. The error is that of ctx, or
-// that this cannot be known.
-type CatchUp func(ctx context.Context, runID string, at time.Time) error
+// happened to them at a time of Temporal's clock, zero = now. Then it reports whether the
+// run still wants an attempt of a call; nil = it is asked of none. The error is that of ctx,
+// or that this cannot be known.
+type CatchUp func(ctx context.Context, runID string, at time.Time, call *activity.Info) (wanted bool, err error)
+
+// errUnwanted is the error of a call that its run has cancelled, or does not wait for.
+var errUnwanted = errors.New("the run does not want the call any more")
 
 const (
 	// atOnce is the most that sending a call takes without waiting.
@@ -40,6 +45,7 @@ const (
 type departure struct {
 	a      *Activities
 	call   workflows.ToolCall
+	info   activity.Info
 	reads  bool          // or is executed within a workflow task, as reads are
 	begun  time.Time     // the attempt was, by Temporal's clock
 	came   time.Time     // at the same time, by that of this process
@@ -55,7 +61,7 @@ func (a *Activities) departure(call workflows.ToolCall, info activity.Info) *dep
 	}
 	now := time.Now()
 	return &departure{
-		a: a, call: call, reads: call.Effect == definitions.Read || info.IsLocalActivity,
+		a: a, call: call, info: info, reads: call.Effect == definitions.Read || info.IsLocalActivity,
 		begun: info.StartedTime, came: now,
 		waited: info.StartedTime.Sub(from) + a.onItsWay.late(info.StartedTime, now), since: now,
 	}
@@ -71,41 +77,49 @@ func (d *departure) leave(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.inTurn(ctx)
+	if asked, err := d.catchUp(ctx); asked || err != nil {
+		return err
+	}
+	return d.record(ctx)
 }
 
 // inTurn records with Temporal that a call is about to be sent, unless it must no longer
-// be. So if the process dies before, the call is known not to have been sent. Heartbeats
-// show a cancelled run too late for that.
+// be. So if the process dies before, the call is known not to have been sent.
 func (d *departure) inTurn(ctx context.Context) error {
 	if !d.reads {
-		if err := d.catchUp(ctx); err != nil {
+		if _, err := d.catchUp(ctx); err != nil {
 			return err
 		}
 	}
+	return d.record(ctx)
+}
+
+// record sends a heartbeat, which fails if the call was cancelled. Those that are sent now
+// and then show that too late.
+func (d *departure) record(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
 	defer cancel()
-	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, workflows.StepProgress{StepPath: d.call.StepPath})
+	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, d.info.TaskToken, workflows.StepProgress{StepPath: d.call.StepPath})
 }
 
 // isLate reports whether the run may have been stopped since it decided on the call.
 func (d *departure) isLate() bool { return d.waited+time.Since(d.since) >= moment }
 
 // catchUp waits until the runs above, and the run itself if the call has waited, are up
-// to date.
-func (d *departure) catchUp(ctx context.Context) error {
+// to date. asked says that the run was asked, and wants the call.
+func (d *departure) catchUp(ctx context.Context) (asked bool, err error) {
 	if !d.isLate() {
 		if err := d.catchUpAbove(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if !d.isLate() {
-		return nil
+	if !d.isLate() || d.a.catchUp == nil {
+		return false, nil
 	}
-	asked := time.Now()
-	err := d.ask(ctx, d.call.RunID, time.Time{})
-	d.waited, d.since, d.above = 0, asked, asked
-	return err
+	now := time.Now()
+	err = d.ask(ctx, d.call.RunID, time.Time{}, &d.info)
+	d.waited, d.since, d.above = 0, now, now
+	return err == nil, err
 }
 
 // catchUpAbove waits until the runs above have seen what happened to them a while ago.
@@ -115,18 +129,21 @@ func (d *departure) catchUpAbove(ctx context.Context) error {
 		return nil
 	}
 	d.above = time.Now()
-	return d.ask(ctx, d.call.Parent, d.begun.Add(elapsed(d.came, d.above)-lateLimit))
+	return d.ask(ctx, d.call.Parent, d.begun.Add(elapsed(d.came, d.above)-lateLimit), nil)
 }
 
 // ask waits until a run has seen what had happened to it at a time. Otherwise the run
 // makes the call again, if it still needs it.
-func (d *departure) ask(ctx context.Context, runID string, at time.Time) error {
+func (d *departure) ask(ctx context.Context, runID string, at time.Time, call *activity.Info) error {
 	if d.a.catchUp == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
 	defer cancel()
-	if err := d.a.catchUp(ctx, runID, at); err != nil {
+	switch wanted, err := d.a.catchUp(ctx, runID, at, call); {
+	case err == nil && !wanted:
+		return errUnwanted
+	case err != nil:
 		held := limits.Held{After: presence}
 		if d.call.Parent != "" {
 			held.Why = workflows.HeldByParent

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -14,6 +15,11 @@ import (
 	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
 )
+
+// behind is a run that does not see in time what has happened.
+func behind(context.Context, string, time.Time, *activity.Info) (bool, error) {
+	return false, context.DeadlineExceeded
+}
 
 type neverCalled struct{ t *testing.T }
 
@@ -26,7 +32,7 @@ func (n neverCalled) Call(context.Context, backends.Call) (*backends.Result, err
 // seen what happened is held as any other, so that its run shows for what it waits.
 func TestLimitedCallBelowAStoppedRun(t *testing.T) {
 	t.Parallel()
-	a := New(neverCalled{t}, nil).CatchUp(func(context.Context, string, time.Time) error { return context.DeadlineExceeded })
+	a := New(neverCalled{t}, nil).CatchUp(behind)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	registerInTurn(env, *a, limits.NewLine(limits.Config{}, nil, time.Time{}))

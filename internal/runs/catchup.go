@@ -3,10 +3,14 @@ package runs
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 )
 
 // delivery is how long Temporal takes at most, as a rule, to bring a run what the run
@@ -16,37 +20,45 @@ const delivery = 100 * time.Millisecond
 // CatchUp waits until a run, and before it those that have called it, have seen what
 // had happened to them at a time of Temporal's clock, zero = now: a cancel, the end of
 // their time, an answer. What happens to a run that no worker takes up is not seen for
-// as long. A run that has ended has seen all. As a rule that takes one request for
-// each run.
-func (c *Client) CatchUp(ctx context.Context, id string, at time.Time) error {
-	_, err := c.catchUp(ctx, RunID(id), at)
-	return err
+// as long. A run that has ended has seen all. Then it reports whether the run still wants
+// an attempt of a call that is under way; nil = it is asked of none.
+//
+// As a rule that takes one request for each run, which serves all who ask at the same time.
+func (c *Client) CatchUp(ctx context.Context, id string, at time.Time, call *activity.Info) (wanted bool, err error) {
+	d, _, err := c.catchUp(ctx, RunID(id), at)
+	return err == nil && (call == nil || awaits(d, call)), err
 }
 
-// catchUp is CatchUp; waited says that one of the runs had not seen it yet. Then those
-// below hear of it now, so they have to see everything.
-func (c *Client) catchUp(ctx context.Context, id RunID, at time.Time) (waited bool, err error) {
-	d, err := c.describe(ctx, id)
-	var gone *serviceerror.NotFound
-	switch {
-	case errors.As(err, &gone):
-		return false, nil
-	case err != nil:
-		return false, failure(ctx, "reading", id, err)
+// awaits reports whether an execution waits for an attempt of a call.
+func awaits(d *workflowservice.DescribeWorkflowExecutionResponse, call *activity.Info) bool {
+	if d.GetWorkflowExecutionInfo().GetExecution().GetRunId() != call.WorkflowExecution.RunID {
+		return false
 	}
-	task := d.GetPendingWorkflowTask()
+	return slices.ContainsFunc(d.GetPendingActivities(), func(p *workflowpb.PendingActivityInfo) bool {
+		return p.ActivityId == call.ActivityID && p.Attempt == call.Attempt && p.State == enumspb.PENDING_ACTIVITY_STATE_STARTED
+	})
+}
+
+// catchUp is CatchUp, with the description from when the run had seen it; nil = the run is
+// gone. waited says that one of the runs had not seen it yet. Then those below hear of it
+// now, so they have to see everything.
+func (c *Client) catchUp(ctx context.Context, id RunID, at time.Time) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
+	if d, err = c.watched(ctx, id, first); d == nil || err != nil {
+		return nil, false, err
+	}
 	if parent := d.WorkflowExecutionInfo.GetParentExecution(); parent != nil {
-		if waited, err = c.catchUp(ctx, RunID(parent.WorkflowId), at); err != nil {
-			return waited, err
+		if _, waited, err = c.catchUp(ctx, RunID(parent.WorkflowId), at); err != nil {
+			return nil, waited, err
 		}
 	}
 	switch {
 	case waited && !pauseFor(ctx, delivery):
-		return true, ctx.Err()
-	case !waited && !isBehind(task, at):
-		return false, nil
+		return nil, true, ctx.Err()
+	case !waited && !isBehind(d.GetPendingWorkflowTask(), at):
+		return d, false, nil
 	}
-	return true, c.sees(ctx, id)
+	d, err = c.watched(ctx, id, untilSeen())
+	return d, true, err
 }
 
 // isBehind says whether a workflow task may have to show its run what happened before
@@ -60,22 +72,36 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 	return (&backoff{next: d, limit: d}).wait(ctx)
 }
 
-// sees waits until a run has no workflow task that waits or is executed, or two have
+// watched describes a run until a description will do, and returns that; nil = there is no
+// such run.
+func (c *Client) watched(ctx context.Context, id RunID, enough enough) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	d, err := c.watches.until(ctx, c, id, enough)
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		return nil, nil
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, failure(ctx, "reading", id, err)
+	}
+	return d, nil
+}
+
+// Enough says that a description will do.
+type enough func(*workflowservice.DescribeWorkflowExecutionResponse) bool
+
+func first(*workflowservice.DescribeWorkflowExecutionResponse) bool { return true }
+
+// untilSeen waits until a run has no workflow task that waits or is executed, or two have
 // ended: what happens while one is executed comes with the next.
-func (c *Client) sees(ctx context.Context, id RunID) error {
-	pause := &backoff{next: 4 * time.Millisecond, limit: 100 * time.Millisecond}
+func untilSeen() enough {
 	var last time.Time
-	for ended := -1; ; {
-		d, err := c.describe(ctx, id)
+	ended := -1
+	return func(d *workflowservice.DescribeWorkflowExecutionResponse) bool {
 		task := d.GetPendingWorkflowTask()
-		var gone *serviceerror.NotFound
-		switch {
-		case errors.As(err, &gone):
-			return nil
-		case err != nil:
-			return failure(ctx, "reading", id, err)
-		case task == nil:
-			return nil
+		if task == nil {
+			return true
 		}
 		if at := task.ScheduledTime.AsTime(); at.After(last) {
 			last = at
@@ -83,11 +109,6 @@ func (c *Client) sees(ctx context.Context, id RunID) error {
 				ended++
 			}
 		}
-		if ended == 2 {
-			return nil
-		}
-		if !pause.wait(ctx) {
-			return ctx.Err()
-		}
+		return ended == 2
 	}
 }

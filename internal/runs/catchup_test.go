@@ -64,7 +64,7 @@ func TestCatchUpWaitsForTasksThatFail(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		c := &Client{archive: archive{temporal: server{service: &attempts{of: tc.tasks}}}}
-		err := c.CatchUp(ctx, "r", time.Time{})
+		_, err := c.CatchUp(ctx, "r", time.Time{}, nil)
 		if cancel(); tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -128,7 +128,7 @@ func TestCatchUpOfTheChain(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 			defer cancel()
 			f := &family{tasks: tc.tasks, fails: tc.fails, until: tc.until}
-			err := (&Client{archive: archive{temporal: server{service: f}}}).CatchUp(ctx, "2", at)
+			_, err := (&Client{archive: archive{temporal: server{service: f}}}).CatchUp(ctx, "2", at, nil)
 			if tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}

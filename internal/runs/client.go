@@ -58,6 +58,7 @@ type Client struct {
 	index    *index
 	large    converter.DataConverter // nil = nothing is kept elsewhere
 	maxValue int
+	watches  watches // of runs that calls wait for
 }
 
 // New makes a Client. It calls nobody.

@@ -118,9 +118,12 @@ func (f *follower) following(ctx context.Context, last execution) ([]execution, 
 
 // execution reads one execution; the last one is waited for.
 func (f *follower) execution(ctx context.Context, x execution, last bool) error {
-	h := &historyReader{archive: f.archive, id: f.id, runID: x.runID, wait: last, near: x.fresh}
+	h := &historyReader{archive: f.archive, id: f.id, runID: x.runID, wait: last}
 	if last {
 		h.news = f.news
+	}
+	if x.fresh {
+		h.near = nearby
 	}
 	for e, err := range h.all(ctx) {
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// News is that something has happened to a run, as the worker of this process knows:
-// Temporal has taken one of its workflow tasks from it. It says when to look, and not
+// News is that something may have happened to a run, as this process knows: it has given
+// Temporal one of its workflow tasks, or has terminated it. It says when to look, and not
 // what there is to see: what counts is what Temporal keeps. Of a run whose tasks are
 // executed elsewhere there is no news here.
 type News struct {
@@ -27,8 +27,11 @@ func NewNews() *News { return &News{listening: map[RunID][]chan struct{}{}} }
 func (n *News) DialOption() grpc.DialOption {
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		err := invoke(ctx, method, req, reply, cc, opts...)
-		if done, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok && err == nil {
-			n.tell(RunID(strings.TrimPrefix(done.GetResourceId(), "workflow:")))
+		switch r := req.(type) {
+		case *workflowservice.RespondWorkflowTaskCompletedRequest:
+			n.tell(RunID(strings.TrimPrefix(r.GetResourceId(), "workflow:")))
+		case *workflowservice.TerminateWorkflowExecutionRequest:
+			n.tell(RunID(r.GetWorkflowExecution().GetWorkflowId()))
 		}
 		return err
 	})

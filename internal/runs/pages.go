@@ -54,13 +54,17 @@ type historyReader struct {
 	limit  time.Duration // of the next poll
 
 	news <-chan struct{} // of the run; nil = there is none in this process
-	near bool            // the worker of this process executes the run, it seems
+	near time.Duration   // is how long to wait for news; 0 = Temporal is polled
 	full bool            // the page before had so many events that there may be more
 }
 
-// nearby is how long news of a run whose worker is in this process is waited for before
-// Temporal is polled.
-const nearby = 100 * time.Millisecond
+// How long news of a run is waited for before Temporal is polled: of one that the worker of
+// this process may execute, and of one that it has executed. A run that has many calls at a
+// busy worker waits long between two tasks, and a poll would return for each call.
+const (
+	nearby = 100 * time.Millisecond
+	near   = time.Second
+)
 
 // pageful is how many events a page may have that is not the last: servers give fewer than
 // they are asked for.
@@ -81,9 +85,7 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 			return nil, err
 		}
 	}
-	if h.near && !h.full {
-		h.near = soon(ctx, h.news, nearby)
-	}
+	heard := h.near > 0 && !h.full && soon(ctx, h.news, h.near)
 	page, err := h.page(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -97,7 +99,7 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 		return nil, err
 	}
 	h.outage = nil
-	h.near = h.near || soon(ctx, h.news, 0)
+	h.locate(heard, page.History.GetEvents())
 	h.token = page.NextPageToken
 	h.closed = h.closed || slices.ContainsFunc(page.History.GetEvents(), closes)
 	h.ended = len(h.token) == 0 && (h.closed || !h.wait)
@@ -111,6 +113,19 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 		h.limit = firstPoll
 	}
 	return events, nil
+}
+
+// locate notes where the run is executed: here if there was news, elsewhere if a task has
+// ended without.
+func (h *historyReader) locate(heard bool, events []*historypb.HistoryEvent) {
+	switch {
+	case heard || h.near == 0 && soon(context.Background(), h.news, 0):
+		h.near = near
+	case !h.full && slices.ContainsFunc(events, func(e *historypb.HistoryEvent) bool {
+		return e.EventId > h.last && e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+	}):
+		h.near = 0
+	}
 }
 
 // resumed waits until the execution is paused no more. One that is takes no polls:
