@@ -20,17 +20,25 @@ import (
 	"github.com/perdure/perdure/internal/devserver"
 )
 
-// bare runs workflows of the same shapes with activities that do nothing.
+// bare runs workflows of the same shapes. Their activities do nothing, or call the tools
+// that perdure's steps call.
 type bare struct {
 	server *devserver.Server
 	client client.Client
 	worker worker.Worker
 	runs   atomic.Int64
+	hops   *hops
+}
+
+// A manner is how a bare workflow makes its calls.
+type manner struct {
+	Local bool // activities are local ones
+	Calls bool // they call tools of the backend
 }
 
 const bareQueue = "bare"
 
-func newBare(ctx context.Context, dir string) (*bare, error) {
+func newBare(ctx context.Context, dir, backend string) (*bare, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	server, err := devserver.Start(ctx, devserver.Options{Dir: filepath.Join(dir, "bare"), Listen: "127.0.0.1:0", Logger: quiet})
 	if err != nil {
@@ -45,15 +53,21 @@ func newBare(ctx context.Context, dir string) (*bare, error) {
 	w := worker.New(c, bareQueue, worker.Options{})
 	w.RegisterWorkflowWithOptions(bareWorkflow, workflow.RegisterOptions{Name: "Bare"})
 	w.RegisterActivityWithOptions(nothing, activity.RegisterOptions{Name: "Nothing"})
-	if err := w.Start(); err != nil {
+	b := &bare{server: server, client: c, worker: w}
+	if b.hops, err = newHops(ctx, b, backend); err == nil {
+		w.RegisterActivityWithOptions(b.hops.call, activity.RegisterOptions{Name: "Call"})
+		err = w.Start()
+	}
+	if err != nil {
 		c.Close()
 		server.Stop()
 		return nil, err
 	}
-	return &bare{server: server, client: c, worker: w}, nil
+	return b, nil
 }
 
 func (b *bare) close() {
+	b.hops.close()
 	b.worker.Stop()
 	b.client.Close()
 	b.server.Stop()
@@ -62,35 +76,47 @@ func (b *bare) close() {
 func nothing(context.Context, int) (int, error) { return 0, nil }
 
 // bareWorkflow has the shape that it is told to have.
-func bareWorkflow(ctx workflow.Context, shape string, local bool) error {
-	call := func(ctx workflow.Context) workflow.Future {
-		if local {
-			return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx,
-				workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute}), "Nothing", 1)
-		}
-		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx,
-			workflow.ActivityOptions{StartToCloseTimeout: time.Minute}), "Nothing", 1)
+func bareWorkflow(ctx workflow.Context, shape string, m manner) error {
+	call := func(tool string, arguments map[string]any) func(workflow.Context) workflow.Future {
+		return func(ctx workflow.Context) workflow.Future { return m.execute(ctx, tool, arguments) }
 	}
+	echo := call("echo", map[string]any{"message": "hi"})
 	switch shape {
 	case "one_step":
-		return inParallel(ctx, 1, 1, call)
+		return inParallel(ctx, 1, 1, echo)
 	case "three_parallel":
-		return inParallel(ctx, 3, 3, call)
+		return inParallel(ctx, 3, 3, echo)
 	case "chain_of_5":
-		return inParallel(ctx, 5, 1, call)
+		return inParallel(ctx, 5, 1, echo)
 	case "foreach_50":
-		if err := inParallel(ctx, 1, 1, call); err != nil {
+		if err := inParallel(ctx, 1, 1, call("list", map[string]any{"n": 50})); err != nil {
 			return err
 		}
-		return inParallel(ctx, 50, 10, call)
+		return inParallel(ctx, 50, 10, echo)
 	case "approval":
-		if err := inParallel(ctx, 1, 1, call); err != nil {
+		if err := inParallel(ctx, 1, 1, echo); err != nil {
 			return err
 		}
 		workflow.GetSignalChannel(ctx, "go").Receive(ctx, nil)
-		return inParallel(ctx, 1, 1, call)
+		if m.Calls {
+			m.Local = false // the write is unsafe
+		}
+		return inParallel(ctx, 1, 1, call("count", map[string]any{"key": "k"}))
 	}
 	return fmt.Errorf("unknown shape %q", shape)
+}
+
+func (m manner) execute(ctx workflow.Context, tool string, arguments map[string]any) workflow.Future {
+	name, input := "Nothing", []any{1}
+	if m.Calls {
+		name, input = "Call", []any{tool, arguments}
+	}
+	if m.Local {
+		return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx,
+			workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute}), name, input...)
+	}
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx,
+		workflow.ActivityOptions{StartToCloseTimeout: time.Minute}), name, input...)
 }
 
 // inParallel makes n calls, at most width at a time.
@@ -115,29 +141,30 @@ func inParallel(ctx workflow.Context, n, width int, call func(workflow.Context) 
 	return first
 }
 
-// measure returns the measurement of bare workflows.
+// measure returns the measurement of bare workflows whose activities do nothing.
 func (b *bare) measure(local bool) func(context.Context, shape, int, time.Duration) (figure, figure, error) {
+	m := manner{Local: local}
 	return func(ctx context.Context, s shape, callers int, d time.Duration) (seq, con figure, err error) {
 		for range 10 {
-			if err := b.run(ctx, s.name, local); err != nil {
+			if err := b.run(ctx, s.name, m, proceed); err != nil {
 				return seq, con, err
 			}
 		}
 		var times []time.Duration
 		for range s.calls {
 			start := time.Now()
-			if err := b.run(ctx, s.name, local); err != nil {
+			if err := b.run(ctx, s.name, m, proceed); err != nil {
 				return seq, con, err
 			}
 			times = append(times, time.Since(start))
 		}
 		seq = figure{P50: percentile(times, .5), P99: percentile(times, .99)}
-		con.PerSecond, err = b.throughput(ctx, s.name, local, callers, d)
+		con.PerSecond, err = b.throughput(ctx, s.name, m, callers, d)
 		return seq, con, err
 	}
 }
 
-func (b *bare) throughput(ctx context.Context, name string, local bool, callers int, d time.Duration) (float64, error) {
+func (b *bare) throughput(ctx context.Context, name string, m manner, callers int, d time.Duration) (float64, error) {
 	var wg sync.WaitGroup
 	var calls atomic.Int64
 	var failed atomic.Pointer[error]
@@ -145,7 +172,7 @@ func (b *bare) throughput(ctx context.Context, name string, local bool, callers 
 	for range callers {
 		wg.Go(func() {
 			for time.Since(start) < d && ctx.Err() == nil {
-				if err := b.run(ctx, name, local); err != nil {
+				if err := b.run(ctx, name, m, proceed); err != nil {
 					failed.CompareAndSwap(nil, &err)
 					return
 				}
@@ -160,14 +187,20 @@ func (b *bare) throughput(ctx context.Context, name string, local bool, callers 
 	return float64(calls.Load()) / time.Since(start).Seconds(), nil
 }
 
-// run starts one workflow and waits for its result.
-func (b *bare) run(ctx context.Context, name string, local bool) error {
+// proceed answers at once.
+func proceed(context.Context) error { return nil }
+
+// run starts one workflow and waits for its result. An approval goes on after decide.
+func (b *bare) run(ctx context.Context, name string, m manner, decide func(context.Context) error) error {
 	id := fmt.Sprintf("bare-%d", b.runs.Add(1))
-	run, err := b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue, EnableEagerStart: true}, "Bare", name, local)
+	run, err := b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue, EnableEagerStart: true}, "Bare", name, m)
 	if err != nil {
 		return err
 	}
 	if name == "approval" {
+		if err := decide(ctx); err != nil {
+			return err
+		}
 		if err := b.client.SignalWorkflow(ctx, id, "", "go", nil); err != nil {
 			return err
 		}

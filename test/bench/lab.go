@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -22,7 +21,7 @@ import (
 type lab struct {
 	dir   string
 	load  string            // the load client
-	urls  map[string]string // of the servers, by configuration
+	urls  map[string]string // of the servers, by configuration, and of the backend
 	pids  map[string]int    // of their processes
 	procs []*exec.Cmd
 }
@@ -79,6 +78,7 @@ func newLab(ctx context.Context, perdure, load string) (_ *lab, err error) {
 	if err := l.start(exec.Command(filepath.Join(dir, "backend"), "-quiet", "-addr", address)); err != nil {
 		return nil, err
 	}
+	l.urls["backend"] = "http://" + address + "/be/mcp"
 	source, err := os.ReadFile(filepath.Join(load, "load", "bench.yaml"))
 	if err != nil {
 		return nil, err
@@ -145,12 +145,18 @@ func (l *lab) start(cmd *exec.Cmd) error {
 
 // measure returns the measurement of a server's composites by the load client.
 func (l *lab) measure(config string) func(context.Context, shape, int, time.Duration) (figure, figure, error) {
+	return l.calling(l.urls[config], func() (time.Duration, error) { return processor(l.pids[config]) })
+}
+
+// calling returns the measurement of the tools at a URL by the load client. spent is the
+// processor time that their server has taken.
+func (l *lab) calling(url string, spent func() (time.Duration, error)) func(context.Context, shape, int, time.Duration) (figure, figure, error) {
 	return func(ctx context.Context, s shape, callers int, d time.Duration) (seq, con figure, err error) {
-		before, err := cpuTime(l.pids[config])
+		before, err := spent()
 		if err != nil {
 			return seq, con, err
 		}
-		cmd := exec.CommandContext(ctx, l.load, "-url", l.urls[config], "-n", fmt.Sprint(s.calls), "-c", fmt.Sprint(callers), "-d", d.String(), s.name, s.arguments)
+		cmd := exec.CommandContext(ctx, l.load, "-url", url, "-n", fmt.Sprint(s.calls), "-c", fmt.Sprint(callers), "-d", d.String(), s.name, s.arguments)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
 		if err != nil {
@@ -163,28 +169,10 @@ func (l *lab) measure(config string) func(context.Context, shape, int, time.Dura
 		if err := dec.Decode(&con); err != nil {
 			return seq, con, fmt.Errorf("reading the load client's figures: %w", err)
 		}
-		after, err := cpuTime(l.pids[config])
+		after, err := spent()
 		seq.CPU = (after - before) / time.Duration(float64(s.calls)+con.PerSecond*d.Seconds())
 		return seq, con, err
 	}
-}
-
-// cpuTime is the processor time that a process has taken (Linux only; proc(5)).
-func cpuTime(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	var ticks time.Duration
-	for _, field := range fields[11:13] { // utime and stime, in hundredths of a second
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			return 0, err
-		}
-		ticks += time.Duration(n)
-	}
-	return ticks * 10 * time.Millisecond, nil
 }
 
 func (l *lab) close() {

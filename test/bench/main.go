@@ -5,9 +5,10 @@
 //
 // The composites are those of load/bench.yaml there, called by its load client
 // over MCP against its backend: once with tools as unsafe as they are by
-// default, once with the reading tools declared read. The bare workflows call
-// activities that do nothing, against an embedded server tuned alike: what
-// they take is Temporal's share. One table in Markdown comes out.
+// default, once with the reading tools declared read. The bare workflows are executed on
+// an embedded server tuned alike. Those with the same hops are behind an MCP server of
+// mcp-go and call the same backend; the activities of the others do nothing: what they
+// take is Temporal's share. One table in Markdown comes out.
 //
 //	go run ./bench -perdure bin/perdure -before old/perdure
 //
@@ -24,6 +25,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -81,6 +83,7 @@ func main() {
 	bombs := flag.String("bombs", "", "measure instead how the scripts of this directory end, which want all of the memory or never end")
 	others := flag.Int("others", 1000, "other runs beside these")
 	pause := flag.Duration("pause", 2*time.Minute, "how long each of these waits between its two calls")
+	calls := flag.Int("n", 0, "calls of one caller, for each shape; 0: 40 to 200")
 	only := flag.String("only", "", "measure only shapes whose names begin so")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -92,7 +95,7 @@ func main() {
 	case *bombs != "":
 		err = measureBombs(ctx, *perdure, *bombs, *others, *pause)
 	default:
-		err = run(ctx, *perdure, *before, *load, *only, *callers, *d)
+		err = run(ctx, *perdure, *before, *load, selected(*only, *calls), *callers, *d)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -100,7 +103,19 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, perdure, before, load, only string, callers int, d time.Duration) error {
+// selected are the shapes whose names begin so, with so many calls of one caller; 0 = their
+// own.
+func selected(prefix string, calls int) (chosen []shape) {
+	for _, s := range shapes {
+		if strings.HasPrefix(s.name, prefix) {
+			s.calls = cmp.Or(calls, s.calls)
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen
+}
+
+func run(ctx context.Context, perdure, before, load string, shapes []shape, callers int, d time.Duration) error {
 	lab, err := newLab(ctx, perdure, load)
 	if err != nil {
 		return err
@@ -118,9 +133,6 @@ func run(ctx context.Context, perdure, before, load, only string, callers int, d
 	}
 	fmt.Print("\n|" + strings.Repeat("---|", len(ways)+1) + "\n")
 	for _, s := range shapes {
-		if only != "" && !strings.HasPrefix(s.name, only) {
-			continue
-		}
 		fmt.Printf("| %s |", s.name)
 		for _, w := range ways {
 			if s.script && strings.HasPrefix(w.name, "bare") {
@@ -160,14 +172,17 @@ func beside(ctx context.Context, l *lab, before, load string) (ways []way, done 
 			{"now, reads declared", l.measure("read")},
 		}, old.close, nil
 	}
-	bare, err := newBare(ctx, l.dir)
+	bare, err := newBare(ctx, l.dir, l.urls["backend"])
 	if err != nil {
 		return nil, nil, err
 	}
+	own := func() (time.Duration, error) { return processor(os.Getpid()) }
 	return []way{
 		{"perdure", l.measure("default")},
+		{"bare, same hops", l.calling(bare.hops.url+"activities", own)},
 		{"bare, activities", bare.measure(false)},
 		{"perdure, reads declared", l.measure("read")},
+		{"bare, same hops, local", l.calling(bare.hops.url+"local", own)},
 		{"bare, local activities", bare.measure(true)},
 	}, bare.close, nil
 }
