@@ -154,6 +154,11 @@ bench: build ## Measure composites of bin/perdure dev beside bare Temporal workf
 	cd test && $(GO) build -o ../bin/bench ./bench
 	bin/bench -perdure $(BIN) -load $(SHARED) $(ARGS)
 
+bench-production: ## Measure what runs take of each process of production, with one worker and two (ARGS='-gates 10000': open gates)
+	@$(MAKE) --no-print-directory replicas
+	cd test && $(GO) build -o ../bin/bench ./bench
+	bin/bench -perdure bin/perdure-nodev -load $(SHARED) $(or $(ARGS),-production)
+
 chaos: ## Kill, stop and cut off everything for TIME, and check what is promised (SEED=… once more)
 	@$(MAKE) --no-print-directory replicas
 	$(GO) build -tags 'nodev plantedfault' -ldflags '-s -w' -o bin/perdure-faulty ./cmd/perdure

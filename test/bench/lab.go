@@ -24,6 +24,8 @@ type lab struct {
 	urls  map[string]string // of the servers, by configuration, and of the backend
 	pids  map[string]int    // of their processes
 	procs []*exec.Cmd
+
+	configs map[string]string // of perdure: tools as unsafe as they are, and declared ones
 }
 
 // declared says of the benchmark's reading tools that they read.
@@ -53,7 +55,23 @@ const scripts = `
       return {"count": len(items), "completed": len(done), "failed": 0}
 `
 
+// newLab has servers of a build under measurement.
 func newLab(ctx context.Context, perdure, load string) (_ *lab, err error) {
+	l, err := newBackend(ctx, load)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range l.configs {
+		if err := l.serve(ctx, perdure, name, text); err != nil {
+			l.close()
+			return nil, fmt.Errorf("starting perdure (%s): %w", name, err)
+		}
+	}
+	return l, nil
+}
+
+// newBackend has a backend, the load client and the configurations for it.
+func newBackend(ctx context.Context, load string) (_ *lab, err error) {
 	dir, err := os.MkdirTemp("", "perdure-bench-")
 	if err != nil {
 		return nil, err
@@ -85,13 +103,9 @@ func newLab(ctx context.Context, perdure, load string) (_ *lab, err error) {
 	}
 	config := strings.ReplaceAll(string(source), "{backend}", address) + scripts
 	transport := "    transport: streamable-http\n"
-	for name, text := range map[string]string{
+	l.configs = map[string]string{
 		"default": config,
 		"read":    strings.Replace(config, transport, transport+declared, 1),
-	} {
-		if err := l.serve(ctx, perdure, name, text); err != nil {
-			return nil, fmt.Errorf("starting perdure (%s): %w", name, err)
-		}
 	}
 	return l, nil
 }
@@ -170,10 +184,14 @@ func (l *lab) calling(url string, spent func() (time.Duration, error)) func(cont
 			return seq, con, fmt.Errorf("reading the load client's figures: %w", err)
 		}
 		after, err := spent()
-		seq.CPU = (after - before) / time.Duration(float64(s.calls)+con.PerSecond*d.Seconds())
+		seq.CPU = (after - before) / time.Duration(runsOf(seq, con, callers))
 		return seq, con, err
 	}
 }
+
+// runsOf is how many runs there were in two measurements of the load client, which makes
+// ten calls, and two of each caller, before it measures.
+func runsOf(seq, con figure, callers int) int { return 10 + seq.Calls + 2*callers + con.Calls }
 
 func (l *lab) close() {
 	for _, p := range l.procs {

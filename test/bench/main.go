@@ -14,6 +14,16 @@
 //
 // measures two builds side by side instead.
 //
+//	go run ./bench -perdure bin/perdure-nodev -production
+//
+// measures the composites on what production consists of: PostgreSQL, Temporal on it, two
+// gateways and one or two workers. It says how much processor time each takes for a run,
+// and how much the database grows.
+//
+//	go run ./bench -perdure bin/perdure-nodev -gates 10000
+//
+// measures what runs cost there that wait for a person, whose callers were given handles.
+//
 //	go run ./bench -perdure bin/perdure -waiting 1000
 //
 // measures what calls cost a gateway that wait for a person.
@@ -32,8 +42,11 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/test/topology/standalone"
 )
 
 // A shape is what one row of the table measures.
@@ -59,6 +72,7 @@ type figure struct {
 	P50       float64 `json:"p50_ms"`
 	P99       float64 `json:"p99_ms"`
 	PerSecond float64 `json:"per_second"`
+	Calls     int     `json:"calls"`
 	Errors    int     `json:"errors"`
 	ToolError int     `json:"tool_errors"`
 	First     string  `json:"first_error"`
@@ -74,6 +88,13 @@ type way struct {
 }
 
 func main() {
+	if len(os.Args) > 1 {
+		if program := standalone.Programs()[os.Args[1]]; program != nil { // started by production
+			os.Args = slices.Delete(os.Args, 1, 2)
+			program()
+			return
+		}
+	}
 	perdure := flag.String("perdure", "bin/perdure", "the program to measure")
 	before := flag.String("before", "", "measure this build beside it, instead of bare workflows")
 	load := flag.String("load", "../shared/conformance", "where the load client and its backend are")
@@ -83,6 +104,8 @@ func main() {
 	bombs := flag.String("bombs", "", "measure instead how the scripts of this directory end, which want all of the memory or never end")
 	others := flag.Int("others", 1000, "other runs beside these")
 	pause := flag.Duration("pause", 2*time.Minute, "how long each of these waits between its two calls")
+	production := flag.Bool("production", false, "measure instead what runs take of each process of production, with one worker and with two; -perdure is built with -tags nodev")
+	gates := flag.Int("gates", 0, "measure instead what so many runs that wait for a person cost production")
 	calls := flag.Int("n", 0, "calls of one caller, for each shape; 0: 40 to 200")
 	only := flag.String("only", "", "measure only shapes whose names begin so")
 	flag.Parse()
@@ -90,6 +113,10 @@ func main() {
 	defer stop()
 	err := error(nil)
 	switch {
+	case *production:
+		err = measureProduction(ctx, *perdure, *load, selected(*only, *calls), *callers, *d)
+	case *gates > 0:
+		err = measureGates(ctx, *perdure, *load, *gates)
 	case *waiting > 0:
 		err = measureWaiting(ctx, *perdure, *waiting)
 	case *bombs != "":
