@@ -40,7 +40,7 @@ func newHops(ctx context.Context, b *bare, backend string) (*hops, error) {
 	}
 	mux := http.NewServeMux()
 	for name, local := range map[string]bool{"activities": false, "local": true} {
-		mux.Handle("/"+name, mcpserver.NewStreamableHTTPServer(b.tools(manner{Local: local, Calls: true}),
+		mux.Handle("/"+name, mcpserver.NewStreamableHTTPServer(h.tools(b, manner{Local: local, Calls: true}),
 			mcpserver.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))))
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,10 +59,10 @@ func (h *hops) close() {
 }
 
 // tools are an MCP server with a tool for each shape.
-func (b *bare) tools(m manner) *mcpserver.MCPServer {
+func (h *hops) tools(b *bare, m manner) *mcpserver.MCPServer {
 	s := mcpserver.NewMCPServer("bare", "1", mcpserver.WithToolCapabilities(true), mcpserver.WithElicitation())
 	for _, shape := range shapes {
-		if shape.script {
+		if shape.script || shape.direct {
 			continue
 		}
 		s.AddTool(mcp.NewTool(shape.name), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -73,7 +73,15 @@ func (b *bare) tools(m manner) *mcpserver.MCPServer {
 			return mcp.NewToolResultText("done"), nil
 		})
 	}
+	s.AddTool(mcp.NewTool("be_echo"), h.pass)
 	return s
+}
+
+// pass passes a call on to the backend, as a proxy does.
+func (h *hops) pass(ctx context.Context, call mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	request := mcp.CallToolRequest{}
+	request.Params.Name, request.Params.Arguments = "echo", call.Params.Arguments
+	return h.backend.CallTool(ctx, request)
 }
 
 func elicit(ctx context.Context, s *mcpserver.MCPServer) error {

@@ -55,6 +55,7 @@ type shape struct {
 	arguments string
 	calls     int  // of one caller; fewer for long ones
 	script    bool // it is another shape as a script, beside which there is no bare one
+	direct    bool // it is a tool of the backend, which is passed through without a workflow
 }
 
 var shapes = []shape{
@@ -65,6 +66,7 @@ var shapes = []shape{
 	{name: "foreach_50", arguments: `{}`, calls: 40},
 	{name: "foreach_script", arguments: `{}`, calls: 40, script: true},
 	{name: "approval", arguments: `{"key":"k"}`, calls: 100},
+	{name: "be_echo", arguments: `{"message":"hi"}`, calls: 500, direct: true},
 }
 
 // A figure is what was measured of one shape in one way.
@@ -84,6 +86,7 @@ type figure struct {
 // the concurrent measurement of a shape.
 type way struct {
 	name    string
+	idle    bool // it calls no backend
 	measure func(ctx context.Context, s shape, callers int, d time.Duration) (sequential, concurrent figure, err error)
 }
 
@@ -105,6 +108,7 @@ func main() {
 	others := flag.Int("others", 1000, "other runs beside these")
 	pause := flag.Duration("pause", 2*time.Minute, "how long each of these waits between its two calls")
 	production := flag.Bool("production", false, "measure instead what runs take of each process of production, with one worker and with two; -perdure is built with -tags nodev")
+	tools := flag.Int("tools", 0, "measure instead what it takes to list so many tools, beside an MCP server of mcp-go that has them")
 	gates := flag.Int("gates", 0, "measure instead what so many runs that wait for a person cost production")
 	calls := flag.Int("n", 0, "calls of one caller, for each shape; 0: 40 to 200")
 	only := flag.String("only", "", "measure only shapes whose names begin so")
@@ -115,6 +119,8 @@ func main() {
 	switch {
 	case *production:
 		err = measureProduction(ctx, *perdure, *load, selected(*only, *calls), *callers, *d)
+	case *tools > 0:
+		err = measureTools(ctx, *perdure, *tools, cmp.Or(*calls, 100))
 	case *gates > 0:
 		err = measureGates(ctx, *perdure, *load, *gates)
 	case *waiting > 0:
@@ -162,7 +168,7 @@ func run(ctx context.Context, perdure, before, load string, shapes []shape, call
 	for _, s := range shapes {
 		fmt.Printf("| %s |", s.name)
 		for _, w := range ways {
-			if s.script && strings.HasPrefix(w.name, "bare") {
+			if s.script && strings.HasPrefix(w.name, "bare") || s.direct && w.idle {
 				fmt.Print(" |")
 				continue
 			}
@@ -193,10 +199,10 @@ func beside(ctx context.Context, l *lab, before, load string) (ways []way, done 
 			return nil, nil, err
 		}
 		return []way{
-			{"before", old.measure("default")},
-			{"now", l.measure("default")},
-			{"before, reads declared", old.measure("read")},
-			{"now, reads declared", l.measure("read")},
+			{name: "before", measure: old.measure("default")},
+			{name: "now", measure: l.measure("default")},
+			{name: "before, reads declared", measure: old.measure("read")},
+			{name: "now, reads declared", measure: l.measure("read")},
 		}, old.close, nil
 	}
 	bare, err := newBare(ctx, l.dir, l.urls["backend"])
@@ -205,11 +211,11 @@ func beside(ctx context.Context, l *lab, before, load string) (ways []way, done 
 	}
 	own := func() (time.Duration, error) { return processor(os.Getpid()) }
 	return []way{
-		{"perdure", l.measure("default")},
-		{"bare, same hops", l.calling(bare.hops.url+"activities", own)},
-		{"bare, activities", bare.measure(false)},
-		{"perdure, reads declared", l.measure("read")},
-		{"bare, same hops, local", l.calling(bare.hops.url+"local", own)},
-		{"bare, local activities", bare.measure(true)},
+		{name: "perdure", measure: l.measure("default")},
+		{name: "bare, same hops", measure: l.calling(bare.hops.url+"activities", own)},
+		{name: "bare, activities", idle: true, measure: bare.measure(false)},
+		{name: "perdure, reads declared", measure: l.measure("read")},
+		{name: "bare, same hops, local", measure: l.calling(bare.hops.url+"local", own)},
+		{name: "bare, local activities", idle: true, measure: bare.measure(true)},
 	}, bare.close, nil
 }

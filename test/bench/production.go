@@ -51,14 +51,14 @@ func measureProduction(ctx context.Context, perdure, load string, shapes []shape
 	fmt.Printf("%d callers for %s; processor time and growth for a run\n\n", callers, d)
 	fmt.Print("| shape | tools | workers | p50 / p99 of one caller | runs per second | gateways | workers | Temporal | PostgreSQL | database |\n|" + strings.Repeat("---|", 10) + "\n")
 	for _, tools := range []string{"default", "read"} {
-		if err := l.measureTools(ctx, perdure, tools, shapes, callers, d); err != nil {
+		if err := l.measureShapes(ctx, perdure, tools, shapes, callers, d); err != nil {
 			return fmt.Errorf("tools %s: %w", tools, err)
 		}
 	}
 	return nil
 }
 
-func (l *lab) measureTools(ctx context.Context, perdure, tools string, shapes []shape, callers int, d time.Duration) (err error) {
+func (l *lab) measureShapes(ctx context.Context, perdure, tools string, shapes []shape, callers int, d time.Duration) (err error) {
 	p, err := l.startProduction(ctx, perdure, tools, l.configs[tools])
 	if err != nil {
 		return err
