@@ -55,7 +55,7 @@ func TestAttackRunsOfManyValues(t *testing.T) {
 			}
 		}
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.serving.Pid()))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.serving.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pictures"
 )
 
@@ -57,7 +58,7 @@ func TestPictures(t *testing.T) {
 	frames.take()
 	file := filepath.Join(images, "call.svg")
 	svg := pictures.Session(frames.list, terminalColumns, terminalRows)
-	if *update {
+	if *perduretest.Update {
 		putFile(t, file, svg)
 		photographPage(t, r)
 		return
