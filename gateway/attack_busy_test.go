@@ -1,12 +1,50 @@
 package gateway_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
 )
+
+// lateInquiries notes what a request asks again late, and loses who is there until then.
+type lateInquiries struct {
+	gateway.Runs
+	noted atomic.Bool
+}
+
+func (r *lateInquiries) Attach(ctx context.Context, id runs.RunID, a runs.Attended) (bool, error) {
+	switch {
+	case a.Says == runs.Inquires:
+		time.AfterFunc(4*time.Second, func() {
+			r.noted.Store(true)
+			_, _ = r.Runs.Attach(context.WithoutCancel(ctx), id, a)
+		})
+		return true, nil
+	case a.Says == runs.Here && !r.noted.Load():
+		return true, nil
+	}
+	return r.Runs.Attach(ctx, id, a)
+}
+
+// TestAttackInquiryNotedLate: a request that asks again who waits for a run listens from
+// when the run has noted that, which may be after seconds.
+func TestAttackInquiryNotedLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) { o.Runs = &lateInquiries{Runs: o.Runs} })
+	_, there := w.replica()
+	for n, url := range []string{w.url, there} {
+		(&wire{T: t, url: url, caller: "ann"}).modernCall("hang", `{}`, `{}`, "").progress()
+		w.runs.change(func() {
+			if len(w.runs.runs) != n+1 {
+				t.Errorf("%d calls whose clients wait are %d runs", n+1, len(w.runs.runs))
+			}
+		})
+	}
+}
 
 // TestAttackBusyRun has replicas ask each other, by a run that is busy, whether a
 // client waits for it: what they say is in its history only when its workflow task has

@@ -57,7 +57,7 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 			continue
 		}
 		told.hear(e.Attended)
-		if !mine && e.Attended.Request == x.name {
+		if e.Attended.Request == x.name && (!mine || e.Attended.Says == runs.Inquires) {
 			mine = true
 			over.Reset(rollCall)
 		}
@@ -94,10 +94,12 @@ func (j *joins) askAgain(listening context.Context, end context.CancelFunc, x *e
 		if asked == rollCalls {
 			return
 		}
+		over.Reset(noting)               // until the run has noted it, which claim hears
 		ctx, done := detached(listening) // what is under way when the listening ends is no failure
-		j.roll.attend(ctx, id, x.name, runs.Inquires)
-		done()
-		over.Reset(rollCall)
+		noted := j.roll.attend(ctx, id, x.name, runs.Inquires)
+		if done(); !noted {
+			over.Reset(rollCall)
+		}
 	}
 }
 
