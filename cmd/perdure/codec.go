@@ -47,12 +47,14 @@ run: its caller, operators, and approvers of its tool.
 }
 
 func (d codecCommand) Run(ctx context.Context, c *console) error {
-	found, diags := config.Load(config.Sources{Config: d.Config, CallersOnly: true})
+	src := config.Sources{Config: d.Config, CallersOnly: true}
+	found, diags := config.Load(src)
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
 		return errReported
 	}
 	log := d.logger(c.err, found.LogLevel)
+	found.Auth.Policy.Exchangeable()
 	server, done, err := d.server(ctx, found, log)
 	if err != nil {
 		return err
@@ -61,6 +63,9 @@ func (d codecCommand) Run(ctx context.Context, c *console) error {
 	listener, err := listen(d.Listen, "--listen")
 	if err != nil {
 		return err
+	}
+	if d.Config != "" {
+		go service.FollowRules(ctx, src, found, log)
 	}
 	log.Info("ready", "codec", "http://"+service.Reachable(listener.Addr()))
 	return server.Serve(ctx, listener, d.PublicURL, d.Grace)

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
@@ -17,46 +16,36 @@ import (
 // nothing; what is wrong with them is told in the log, and in the status for as long
 // as it is so. What needs a restart is told in the log.
 func (s *Service) Reload(ctx context.Context, src config.Sources) {
-	log := s.opts.Logger
-	scripts := config.ScriptFiles(s.opts.Loaded.Definitions)
-	last := src.Stamp(scripts...)
-	if src.Stamp() != s.opts.Loaded.Stamp { // they have changed since they were loaded
-		last = ""
-	}
-	running := withoutReloaded(s.opts.Loaded.Settings)
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		stamp := src.Stamp(scripts...)
-		if stamp == last {
-			continue
-		}
-		last = stamp
-		found, diags := config.Load(src)
-		if named := config.ScriptFiles(found.Definitions); !slices.Equal(named, scripts) {
-			scripts, last = named, src.Stamp(named...)
-		}
-		err := diags.Err()
-		if err == nil && src.Config != "" {
-			err = s.reconfigure(found, running)
-		}
-		if err != nil {
-			s.reloadError.Store(&err)
-			log.Error("changed files have mistakes, and the server still uses the earlier ones; perdure validate shows them")
-			for mistake := range strings.Lines(err.Error()) {
-				log.Error("mistake", "error", strings.TrimSpace(mistake))
+	log, running := s.opts.Logger, withoutReloaded(s.opts.Loaded.Settings)
+	var before *error
+	w := fileWatch{
+		src: src, scripts: config.ScriptFiles(s.opts.Loaded.Definitions), loaded: s.opts.Loaded.Stamp, most: filePatience,
+		stuck: func(err error) {
+			if err == nil {
+				s.reloadError.Store(before)
+				return
 			}
-			continue
-		}
-		s.reloadError.Store(nil)
-		s.registry.SetFiles(found.Definitions)
-		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
+			before = s.reloadError.Swap(&err)
+			log.Error("changed files cannot be read", "error", err)
+		},
+		changed: func(found *config.Loaded, err error) {
+			if err == nil && src.Config != "" {
+				err = s.reconfigure(found, running)
+			}
+			if err != nil {
+				s.reloadError.Store(&err)
+				log.Error("changed files have mistakes, and the server still uses the earlier ones; perdure validate shows them")
+				for mistake := range strings.Lines(err.Error()) {
+					log.Error("mistake", "error", strings.TrimSpace(mistake))
+				}
+				return
+			}
+			s.reloadError.Store(nil)
+			s.registry.SetFiles(found.Definitions)
+			log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
+		},
 	}
+	w.run(ctx)
 }
 
 // reconfigure takes over what can change while the service runs. running is what it
@@ -68,7 +57,7 @@ func (s *Service) reconfigure(found *config.Loaded, running config.Settings) err
 	}
 	changed := needRestart(running, next)
 	if reflect.DeepEqual(running.Auth, next.Auth) {
-		changed = append(changed, s.exchangePolicy(found)...)
+		changed = append(changed, exchangePolicy(&s.opts.Loaded.Auth, found.Auth)...)
 	} else { // the rules are for callers who show who they are in another way
 		changed = append(changed, "authorization (with incomingAuth or approvals)")
 	}
@@ -95,8 +84,7 @@ func unchanged(found []backends.Config, running, next config.Settings) (same []b
 
 // exchangePolicy takes the rules of authorization over. Whether there are any is
 // what listeners and workers are started by, so that needs a restart.
-func (s *Service) exchangePolicy(found *config.Loaded) (restart []string) {
-	old, next := &s.opts.Loaded.Auth, found.Auth
+func exchangePolicy(old *config.Auth, next config.Auth) (restart []string) {
 	if next.Ruled != old.Ruled || next.Policy.Ruled() != old.Policy.Ruled() {
 		return []string{"authorization (rules where there were none, or none where there were rules)"}
 	}
