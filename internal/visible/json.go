@@ -3,6 +3,7 @@ package visible
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -63,13 +64,14 @@ func stringEnd(raw []byte) int {
 }
 
 func mark(out []byte, text string) []byte {
+	var above accents
 	last := rune(0)
 	for _, r := range text {
-		switch escaped := short(r); {
+		switch escaped, tooMany := short(r), above.exceeded(r); {
 		case escaped != "":
 			out = append(out, escaped...)
-		case Hidden(r) && !selectsEmoji(last, r):
-			out = append(out, Text(string(r))...)
+		case tooMany, Hidden(r) && !selectsEmoji(last, r):
+			out = fmt.Appendf(out, "[U+%04X]", r)
 		default:
 			out = utf8.AppendRune(out, r)
 		}

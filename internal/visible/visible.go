@@ -1,5 +1,5 @@
 // Package visible shows text to people as it is. Characters that are invisible, control
-// a terminal or change the order of others become marks such as [U+202E]: what people
+// a terminal, change the order of others or are drawn over them become marks such as [U+202E]: what people
 // approve is what runs.
 //
 // All text for people goes through it: the approvals page, terminal output, and
@@ -47,20 +47,38 @@ func Hidden(r rune) bool {
 	return !unicode.IsGraphic(r) || unicode.In(r, blank, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
+// mostAccents is how many combining characters one character may have: more are drawn
+// over the lines around it.
+const mostAccents = 4
+
+// An accents counts combining characters.
+type accents int
+
+// exceeded reports whether r is one combining character too many.
+func (a *accents) exceeded(r rune) bool {
+	if r < 0x300 || !unicode.In(r, unicode.Mn, unicode.Me) {
+		*a = 0
+		return false
+	}
+	*a++
+	return *a > mostAccents
+}
+
 // Text is a text with marks. A text that has marks already is unchanged.
 func Text(s string) string {
 	if !hides(s) {
 		return s
 	}
 	var b strings.Builder
+	var above accents
 	last := rune(0)
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
-		switch {
+		switch tooMany := above.exceeded(r); {
 		case r == '\r' && strings.HasPrefix(s[i:], "\r\n"): // the end of a line
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, "[0x%02X]", s[i])
-		case Hidden(r) && !selectsEmoji(last, r):
+		case tooMany, Hidden(r) && !selectsEmoji(last, r):
 			fmt.Fprintf(&b, "[U+%04X]", r)
 		default:
 			b.WriteString(s[i : i+size])
@@ -81,8 +99,9 @@ func Explained(s string) string {
 
 // hides reports whether a text may need marks.
 func hides(s string) bool {
+	var above accents
 	for _, r := range s {
-		if Hidden(r) || r == utf8.RuneError {
+		if above.exceeded(r) || Hidden(r) || r == utf8.RuneError {
 			return true
 		}
 	}

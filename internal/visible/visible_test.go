@@ -3,8 +3,10 @@ package visible_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -34,6 +36,7 @@ func TestAttackHiddenCharacters(t *testing.T) {
 		"\ue000\ufdd0\ufffe":                               "[U+E000][U+FDD0][U+FFFE]",
 		"a\xffb":                                           "a[0xFF]b",
 		"שלום, мир, 世界, naïve, e\u0301, 👍🏽, a\u00a0b, \u06dd": "שלום, мир, 世界, naïve, e\u0301, 👍🏽, a\u00a0b, \u06dd",
+		"a" + strings.Repeat("\u0300", 6) + "b\u0301":         "a\u0300\u0300\u0300\u0300[U+0300][U+0300]b\u0301",
 		"U+202E and [U+202E]": "U+202E and [U+202E]",
 		"\ufffd":              "\ufffd",
 	} {
@@ -68,6 +71,18 @@ func TestAttackEveryFormatCharacter(t *testing.T) {
 	}
 }
 
+// TestAttackManyStyles: a text that is full of what styles are written as takes no time.
+func TestAttackManyStyles(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	if _, err := visible.NewWriter(io.Discard, map[rune]string{'\ue000': "\x1b[1m"}).Write([]byte(strings.Repeat("x\ue000", 400_000))); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("2 MB took %s", took)
+	}
+}
+
 // TestJSON: JSON for reading has no escapes but those without which it would not
 // be JSON; that for programs is the same value.
 func TestJSON(t *testing.T) {
@@ -77,6 +92,9 @@ func TestJSON(t *testing.T) {
 		"  \"n\": \"a\\nb\\t\\\"\\\\ [U+0001]\",\n  \"u\": \"\\\\u202e\"\n}"
 	if got := visible.JSON(raw); got != want {
 		t.Errorf("JSON gives\n%s\nwant\n%s", got, want)
+	}
+	if got, want := visible.JSONLine([]byte(`["a`+strings.Repeat("\u20e4", 5)+`"]`)), `["a`+strings.Repeat("\u20e4", 4)+`[U+20E4]"]`; got != want {
+		t.Errorf("JSONLine gives %s, want %s", got, want)
 	}
 	if got := visible.JSONLine([]byte(`{ "a": "\u003c" }`)); got != `{"a":"<"}` {
 		t.Errorf("JSONLine gives %s", got)

@@ -2,6 +2,7 @@ package visible
 
 import (
 	"io"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -42,12 +43,15 @@ func (w *writer) Write(p []byte) (int, error) {
 }
 
 func (w *writer) show(text string) string {
-	out, from := "", 0
+	var out strings.Builder
+	from := 0
 	for i, r := range text {
 		if sequence, ok := w.styles[r]; ok {
-			out += Text(text[from:i]) + sequence
+			out.WriteString(Text(text[from:i]))
+			out.WriteString(sequence)
 			from = i + utf8.RuneLen(r)
 		}
 	}
-	return out + Text(text[from:])
+	out.WriteString(Text(text[from:]))
+	return out.String()
 }
