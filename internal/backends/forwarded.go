@@ -47,12 +47,17 @@ func (f Forwarding) Of(header http.Header, params json.RawMessage) (out Forwarde
 		var sent struct {
 			Meta map[string]json.RawMessage `json:"_meta"`
 		}
-		_ = json.Unmarshal(params, &sent) // whoever needs params reports it
-		maps.DeleteFunc(sent.Meta, func(key string, _ json.RawMessage) bool { return !f.names(key) })
-		for key, value := range sent.Meta {
+		_ = json.Unmarshal(params, &sent)   // whoever needs params reports it
+		for key, value := range sent.Meta { // which may have so many that it is not kept
+			if !f.names(key) {
+				continue
+			}
+			if out.Meta == nil {
+				out.Meta = map[string]json.RawMessage{}
+			}
+			out.Meta[key] = value
 			size += len(key) + len(value)
 		}
-		out.Meta = sent.Meta
 	}
 	if size > maxForwarded {
 		return Forwarded{}, fmt.Errorf("headers and _meta for backends have %d bytes; the limit is %d", size, maxForwarded)
