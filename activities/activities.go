@@ -151,9 +151,9 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	res, err := a.inTurn(ctx, attempt, departs, alive, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
 		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
-		Principal: backends.Principal{Name: call.Caller.Subject, Run: call.Caller.Forwarded},
-		Progress:  func(p backends.Progress) { offer(progress, p) },
-		Leaving:   departs.leave,
+		Caller:   backends.Caller{Name: call.Caller.Subject, Run: call.Caller.Forwarded},
+		Progress: func(p backends.Progress) { offer(progress, p) },
+		Leaving:  departs.leave,
 	})
 	var held *heldError
 	switch {

@@ -31,7 +31,7 @@ const (
 // started, and no two start the same. Temporal's index is not asked: it lags
 // behind, and servers let it be asked a few times in a second only.
 func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
-	same := []string{"call", x.principal, x.params.Name, string(req.Arguments)} // canonical, as Definition.Arguments gives them
+	same := []string{"call", x.callerID, x.params.Name, string(req.Arguments)} // canonical, as Definition.Arguments gives them
 	if version := x.params.Meta.Version; version != "" {
 		same = append(same, version)
 	}
@@ -226,7 +226,7 @@ func (a *again) isLost(ctx context.Context, id runs.RunID) (bool, error) {
 	if a.arrived.Sub(*run.Closed) > a.j.window {
 		return false, nil
 	}
-	if answered, err := a.j.deliveries.wasAnswered(ctx, a.x.principal, run); err != nil || answered {
+	if answered, err := a.j.deliveries.wasAnswered(ctx, a.x.callerID, run); err != nil || answered {
 		return false, err
 	}
 	if run.Status == runs.Cancelled {

@@ -69,14 +69,14 @@ func (s *asking) params(gt *gate) elicitParams {
 // notifications/elicitation/complete. 2026-07-28 has done away with it, but
 // there are clients that want one.
 func (s *asking) elicitationID(gt *gate) string {
-	return encode64(digest("elicitation", s.x.principal, string(s.at.Run), gt.ID)[:12])
+	return encode64(digest("elicitation", s.x.callerID, string(s.at.Run), gt.ID)[:12])
 }
 
 // questionOf names an asking of an elicitation in this call. Its token is the same
 // wherever it is made, so that a question can be answered and withdrawn at any
 // replica.
 func (s *asking) questionOf(gt *gate, asking int) *question {
-	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID, Asks: gt.Question,
+	q := question{claims: claims{CallerID: s.x.callerID}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID, Asks: gt.Question,
 		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: asking, URL: gt.way == byURL}
 	if !gt.Expires.IsZero() {
 		q.Expires = gt.Expires.Add(time.Minute).Unix()

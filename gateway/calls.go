@@ -83,7 +83,7 @@ func (cs *calls) cancelled(ctx context.Context, c *client, p *params) {
 			return
 		}
 	}
-	leave, ok := cs.looks.enter(c.principal, maxLooks)
+	leave, ok := cs.looks.enter(c.callerID, maxLooks)
 	if !ok {
 		cs.log.InfoContext(ctx, "not searching the run of a cancelled request: too many searches for its caller", "caller", c.caller.Subject)
 		return

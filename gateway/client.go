@@ -22,7 +22,7 @@ import (
 type client struct {
 	who       auth.Identity
 	caller    runs.Caller // who, as runs know it
-	principal string
+	callerID  string      // a digest of caller.Subject, for tokens and derived IDs
 	dialect   dialect
 	version   string
 	canAsk    bool     // shows elicitations to its user, in form mode
@@ -164,10 +164,10 @@ func unreadable(err error) string {
 }
 
 // newSession is the session that an initialize request asks for.
-func newSession(principal, nonce string, p *params) *session {
+func newSession(callerID, nonce string, p *params) *session {
 	version := mcp.NegotiateLegacyVersion(p.ProtocolVersion)
 	return &session{
-		claims:  claims{Principal: principal},
+		claims:  claims{CallerID: callerID},
 		Nonce:   nonce,
 		Version: version,
 		CanAsk:  canAsk(p.Capabilities),

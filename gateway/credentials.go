@@ -17,7 +17,7 @@ type Credentials interface {
 	// Deposit leaves what runs of a caller need at backends: at those that are
 	// named, and at those for which runs of the caller wait. It gives the ones
 	// of both that can be called now, and those of them for which runs waited.
-	Deposit(ctx context.Context, who backends.Principal, needed []string) (good, given []string)
+	Deposit(ctx context.Context, who backends.Caller, needed []string) (good, given []string)
 	// KeepForwarded keeps what a request has for backends, until the run that it starts
 	// has ended.
 	KeepForwarded(ctx context.Context, caller, run string, what backends.Forwarded) error
@@ -48,7 +48,7 @@ func (d *deposits) leave(ctx context.Context, who auth.Identity, needed ...strin
 	defer cancel()
 	good, given := d.credentials.Deposit(ctx, behalf(who), needed)
 	if len(given) > 0 {
-		go d.tellRuns(who.Principal(), given)
+		go d.tellRuns(who.Caller(), given)
 	}
 	return good
 }
@@ -101,7 +101,7 @@ func (s *asking) bringCredentials(e runs.Elicitation) {
 		ctx, cancel := detached(context.Background())
 		defer cancel()
 		if slices.Contains(d.leave(ctx, who, e.Backend), e.Backend) {
-			d.tellRun(ctx, who.Principal(), run, e.ID)
+			d.tellRun(ctx, who.Caller(), run, e.ID)
 		}
 	}(s.on.deposits, s.x.who, s.at.Run)
 }

@@ -34,7 +34,7 @@ func (c *fakeCredentials) KeepForwarded(_ context.Context, caller, run string, w
 	return nil
 }
 
-func (c *fakeCredentials) Deposit(_ context.Context, who backends.Principal, needed []string) (good, given []string) {
+func (c *fakeCredentials) Deposit(_ context.Context, who backends.Caller, needed []string) (good, given []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = append(c.left, strings.Join(append([]string{who.Name, string(who.Token)}, needed...), " "))
@@ -163,8 +163,8 @@ func TestCredentialsOfDirectCalls(t *testing.T) {
 	creds := &fakeCredentials{wanted: map[string]string{}}
 	w := newWorld(t, nil, withTokens(creds))
 	w.catalogue.call = func(_ context.Context, call backends.Call) (*backends.Result, error) {
-		if call.Principal.Name != "user-ann" || call.Principal.Token != "t" {
-			t.Errorf("called for %q with %q", call.Principal.Name, string(call.Principal.Token))
+		if call.Caller.Name != "user-ann" || call.Caller.Token != "t" {
+			t.Errorf("called for %q with %q", call.Caller.Name, string(call.Caller.Token))
 		}
 		return nil, &backends.CallError{Backend: "be", Tool: "echo", Outcome: backends.CredentialsNeeded,
 			Err: &backends.CredentialsError{Reason: "there is no credential"}}

@@ -95,7 +95,7 @@ func (d *deliveries) answering(x *exchange, id runs.RunID, answered bool) {
 // wasAnswered reports whether a client was given an answer for a run that has
 // ended: before its end, or its result. What was delivered just now may not be
 // noted yet.
-func (d *deliveries) wasAnswered(ctx context.Context, principal string, run *runs.Run) (bool, error) {
+func (d *deliveries) wasAnswered(ctx context.Context, callerID string, run *runs.Run) (bool, error) {
 	if d.answers != nil && d.answers.Answered(string(run.ID)) {
 		return true, nil
 	}
@@ -113,7 +113,7 @@ func (d *deliveries) wasAnswered(ctx context.Context, principal string, run *run
 	}
 	since, noted := *run.Closed, time.Now().Add(rollCall)
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		delivered, err := d.runs.Delivered(ctx, principal, run.ID, since)
+		delivered, err := d.runs.Delivered(ctx, callerID, run.ID, since)
 		since = time.Now()
 		if err != nil || delivered || since.After(noted) {
 			return delivered, err

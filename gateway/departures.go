@@ -43,7 +43,7 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 		ds.deliveries.answering(x, id, false)
 	case !answered || !x.receipts || known:
 	case x.ended:
-		ds.deliveries.add(x.principal, id)
+		ds.deliveries.add(x.callerID, id)
 	default:
 		ds.deliveries.soon(func() {
 			ctx, done := detached(ctx)
@@ -52,7 +52,7 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 			case x.asks: // if it has ended meanwhile, the client has gone on
 				ds.served.noted(id)
 			case !noted:
-				ds.deliveries.add(x.principal, id)
+				ds.deliveries.add(x.callerID, id)
 			}
 		})
 	}

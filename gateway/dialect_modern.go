@@ -19,7 +19,7 @@ type modern struct{}
 
 // modernClient is the client of a request of 2026-07-28.
 func modernClient(who auth.Identity, p *params) *client {
-	c := &client{who: who, caller: callerOf(who, clientName(p.Meta.ClientInfo)), principal: principalOf(who),
+	c := &client{who: who, caller: callerOf(who, clientName(p.Meta.ClientInfo)), callerID: callerIDOf(who),
 		dialect: modern{}, version: p.Meta.ProtocolVersion}
 	if p.Meta.Capabilities != nil {
 		c.canAsk, c.canOpen = canAsk(*p.Meta.Capabilities), canOpen(*p.Meta.Capabilities)
@@ -133,7 +133,7 @@ func (modern) asking(tokens *sealer, x *exchange, tool string) (*backends.Asking
 		return asking, nil
 	}
 	var st passedState
-	if err := tokens.open(passedPurpose, x.params.RequestState, x.principal, &st); err != nil {
+	if err := tokens.open(passedPurpose, x.params.RequestState, x.callerID, &st); err != nil {
 		return nil, err
 	}
 	if st.Tool != tool || st.Arguments != x.arguments {

@@ -18,7 +18,7 @@ type sessions struct{}
 
 // sessionClient is the client of a request in a session.
 func sessionClient(who auth.Identity, s *session) *client {
-	return &client{who: who, caller: callerOf(who, s.Client), principal: principalOf(who), dialect: sessions{},
+	return &client{who: who, caller: callerOf(who, s.Client), callerID: callerIDOf(who), dialect: sessions{},
 		version: s.Version, canAsk: s.CanAsk, canOpen: s.CanOpen, tasks: knowsTasks(s.Version),
 		session: s, scope: s.Nonce}
 }
@@ -49,7 +49,7 @@ func (sessions) requestName(c *client, id json.RawMessage) string {
 	if !c.overHTTP {
 		return ""
 	}
-	return encode64(digest("request", c.principal, c.scope, string(id))[:15])
+	return encode64(digest("request", c.callerID, c.scope, string(id))[:15])
 }
 
 func (sessions) start(ctx context.Context, j *joins, x *exchange, req runs.StartRequest) (runs.Started, error) {

@@ -228,7 +228,7 @@ func (x *exchange) leftByClient(draining <-chan struct{}) bool {
 // cursorFor is the beginning of a run's stream.
 func (x *exchange) cursorFor(s runs.Started) cursor {
 	return cursor{
-		claims:   claims{Principal: x.principal},
+		claims:   claims{CallerID: x.callerID},
 		Run:      s.ID,
 		Tool:     x.params.Name,
 		ID:       x.id,
@@ -246,5 +246,5 @@ func (x *exchange) ownKey() string {
 	if x.params.Meta.IdempotencyKey == "" {
 		return ""
 	}
-	return encode64(digest("direct call", x.principal, x.params.Meta.IdempotencyKey))
+	return encode64(digest("direct call", x.callerID, x.params.Meta.IdempotencyKey))
 }

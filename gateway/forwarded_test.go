@@ -30,7 +30,7 @@ func TestForwarding(t *testing.T) {
 	const meta = `{"acme.example/trip":{"n":12345678901234567890},"other.example/x":1,"perdure/idempotency-key":"k","progressToken":"p"}`
 	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	ann.call("1", "be_echo", `{}`, meta, "X-Tenant", "blue", "X-Other", "no", "Authorization", "Bearer no").result(false)
-	got := (<-direct).Principal.Forwarded
+	got := (<-direct).Caller.Forwarded
 	want := backends.Forwarded{Headers: backends.Headers{"X-Tenant": "blue"}, Meta: map[string]json.RawMessage{"acme.example/trip": json.RawMessage(`{"n":12345678901234567890}`)}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("a direct call passes on (-want +got):\n%s", diff)

@@ -134,7 +134,7 @@ func (f *endpoint) identify(w http.ResponseWriter, r *http.Request, who auth.Ide
 		return modernClient(who, p), true
 	}
 	if m.Method == string(mcp.MethodInitialize) {
-		s := newSession(principalOf(who), newNonce(), p)
+		s := newSession(callerIDOf(who), newNonce(), p)
 		s.Expires = f.tokens.time().Add(sessionLife).Unix()
 		w.Header().Set(sessionHeader, f.tokens.seal(sessionPurpose, s))
 		return sessionClient(who, s), true
@@ -155,7 +155,7 @@ func (f *endpoint) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Id
 		return nil, false
 	}
 	var s session
-	if err := f.tokens.open(sessionPurpose, id, principalOf(who), &s); err != nil {
+	if err := f.tokens.open(sessionPurpose, id, callerIDOf(who), &s); err != nil {
 		f.log.Debug("refusing a session", "error", err)
 		http.Error(w, "session not found: send initialize again", http.StatusNotFound)
 		return nil, false
@@ -244,7 +244,7 @@ func (f *endpoint) get(w http.ResponseWriter, r *http.Request, who auth.Identity
 // client saw last.
 func (f *endpoint) resume(w http.ResponseWriter, r *http.Request, c *client, last string) {
 	var at cursor
-	if err := f.tokens.open(eventPurpose, last, c.principal, &at); err != nil {
+	if err := f.tokens.open(eventPurpose, last, c.callerID, &at); err != nil {
 		f.log.Debug("refusing to resume a stream", "error", err)
 		http.Error(w, "unknown "+mcp.HeaderLastEventID, http.StatusBadRequest)
 		return

@@ -23,16 +23,16 @@ func identityFrom(ctx context.Context) auth.Identity {
 // callerOf is an identity as a run keeps it. The client is what the program
 // says of itself, if the identity's credentials say nothing of it.
 func callerOf(who auth.Identity, client string) runs.Caller {
-	return runs.Caller{Subject: who.Principal(), Groups: who.Groups, Client: cmp.Or(who.Client, client)}
+	return runs.Caller{Subject: who.Caller(), Groups: who.Groups, Client: cmp.Or(who.Client, client)}
 }
 
 // behalf is on whose behalf backends are called in a request.
-func behalf(who auth.Identity) backends.Principal {
-	return backends.Principal{Name: who.Principal(), Token: backends.Secret(who.Token), Expires: who.Expires}
+func behalf(who auth.Identity) backends.Caller {
+	return backends.Caller{Name: who.Caller(), Token: backends.Secret(who.Token), Expires: who.Expires}
 }
 
-// principalOf is an identity as tokens name it: the same for all clients of one
-// principal, and not its name.
-func principalOf(who auth.Identity) string {
-	return encode64(digest("principal", who.Principal())[:12])
+// callerIDOf is an identity as tokens name it: the same for all clients of one
+// caller, and not its name.
+func callerIDOf(who auth.Identity) string {
+	return encode64(digest("principal", who.Caller())[:12])
 }

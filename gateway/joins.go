@@ -45,7 +45,7 @@ func (j *joins) start(ctx context.Context, x *exchange, req runs.StartRequest) (
 		started, err := j.startOne(ctx, x, req, key)
 		return started, repeatable(err)
 	case x.params.Meta.IdempotencyKey != "":
-		req.ID = derivedID(req.Definition.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
+		req.ID = derivedID(req.Definition.Name, "key", x.callerID, x.params.Meta.IdempotencyKey)
 		started, err := j.startNamed(ctx, x, req)
 		return started, repeatable(err)
 	}
@@ -76,7 +76,7 @@ func repeatable(err error) error {
 func (j *joins) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {
 	req.ID = derivedID(req.Definition.Name, "business", key)
 	if mine := x.params.Meta.IdempotencyKey; mine != "" {
-		req.Request = encode64(digest("request", x.principal, mine)[:15])
+		req.Request = encode64(digest("request", x.callerID, mine)[:15])
 	}
 	started, err := j.runs.Start(ctx, req)
 	if err != nil || !started.Attached {
@@ -109,7 +109,7 @@ func (j *joins) startOne(ctx context.Context, x *exchange, req runs.StartRequest
 
 // sessionRunID is the ID of the run that a request of a session started.
 func sessionRunID(tool string, c *client, request json.RawMessage) runs.RunID {
-	return derivedID(tool, "session", c.principal, c.scope, string(request))
+	return derivedID(tool, "session", c.callerID, c.scope, string(request))
 }
 
 // attach makes sure that a run which was there already is that of the same

@@ -185,7 +185,7 @@ func TestRevokedApprover(t *testing.T) {
 	}
 }
 
-// TestStolen: what one principal was given is of no use to another, whether
+// TestStolen: what one caller was given is of no use to another, whether
 // that is somebody else or the same subject of another issuer.
 func TestStolen(t *testing.T) {
 	t.Parallel()
@@ -248,7 +248,7 @@ func TestStolen(t *testing.T) {
 		own.call("1", "gated", `{}`, `{"perdure/idempotency-key":"k1"}`).asked()
 	}
 	if w.runs.starts != 4 {
-		t.Errorf("%d runs were started: an idempotency key is a principal's own", w.runs.starts)
+		t.Errorf("%d runs were started: an idempotency key is a caller's own", w.runs.starts)
 	}
 	if got := w.runs.answers(); len(got) != 0 {
 		t.Errorf("answers were taken: %+v", got)

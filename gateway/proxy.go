@@ -153,10 +153,10 @@ func (p *proxied) call(t backends.Tool) backends.Call {
 		Arguments:      orEmpty(p.x.params.Arguments),
 		IdempotencyKey: p.x.ownKey(),
 		KeyArgument:    t.KeyArgument,
-		Principal:      behalf(p.x.who),
+		Caller:         behalf(p.x.who),
 		Asking:         p.asking,
 	}
-	call.Principal.Forwarded = p.x.forwarded
+	call.Caller.Forwarded = p.x.forwarded
 	if call.IdempotencyKey == "" {
 		call.KeyArgument = ""
 	}

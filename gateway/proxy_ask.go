@@ -37,7 +37,7 @@ func (pr *proxy) passQuestions(x *exchange, t backends.Tool, asked int, raw json
 	}
 	var state string
 	_ = json.Unmarshal(result["requestState"], &state) // "" = it gives none
-	st := &passedState{claims: claims{Principal: x.principal, Expires: pr.tokens.time().Add(stateLife).Unix()},
+	st := &passedState{claims: claims{CallerID: x.callerID, Expires: pr.tokens.time().Add(stateLife).Unix()},
 		Tool: t.Name, State: state, Round: asked + 1, Arguments: x.arguments}
 	result["requestState"] = mustEncode(pr.tokens.seal(passedPurpose, st))
 	return mustEncode(result)

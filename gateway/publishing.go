@@ -127,7 +127,7 @@ func (pb *publishing) publish(r *http.Request, who auth.Identity) (any, error) {
 		return nil, err
 	}
 	report, err := pb.registry.Publish(r.Context(), registry.Publisher{
-		By: who.Principal(), Tools: pb.tools.find, All: pb.tools.all, Taken: pb.tools.taken, MaxDepth: pb.maxDepth, Prefix: pb.prefix,
+		By: who.Caller(), Tools: pb.tools.find, All: pb.tools.all, Taken: pb.tools.taken, MaxDepth: pb.maxDepth, Prefix: pb.prefix,
 		May:     func(name string) bool { return pb.rights.allow(who, auth.Publish, auth.Object{Tool: name}) },
 		MayRead: func(name string) bool { return pb.rights.mayRead(who, auth.Object{Tool: name}) },
 
@@ -145,7 +145,7 @@ func (pb *publishing) publish(r *http.Request, who auth.Identity) (any, error) {
 	}
 	if answer.Published {
 		for _, p := range report.Publications {
-			pb.log.Info("published", "name", p.Name, "version", p.Version, "new", p.New, "by", who.Principal())
+			pb.log.Info("published", "name", p.Name, "version", p.Version, "new", p.New, "by", who.Caller())
 		}
 	}
 	return answer, nil
@@ -166,7 +166,7 @@ func (pb *publishing) deprecate(r *http.Request, who auth.Identity) (any, error)
 	case !pb.rights.allow(who, auth.Publish, on):
 		return nil, &badRequest{http.StatusForbidden, "you may not deprecate versions of " + ref.Name + ": authorization.publishers of the configuration says who may"}
 	}
-	done, err := pb.registry.Deprecate(r.Context(), who.Principal(), ref, registry.Deprecation{Reason: strings.TrimSpace(q.Reason), Keep: q.Keep})
+	done, err := pb.registry.Deprecate(r.Context(), who.Caller(), ref, registry.Deprecation{Reason: strings.TrimSpace(q.Reason), Keep: q.Keep})
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (qs *questions) replied(ctx context.Context, c *client, m *message) (status
 func (qs *questions) claim(ctx context.Context, c *client, m *message) (r *reply, status int) {
 	var id string
 	var q question
-	if json.Unmarshal(m.ID, &id) != nil || qs.tokens.open(questionPurpose, id, c.principal, &q) != nil {
+	if json.Unmarshal(m.ID, &id) != nil || qs.tokens.open(questionPurpose, id, c.callerID, &q) != nil {
 		qs.log.InfoContext(ctx, "ignoring an answer to an elicitation that this client was not asked", "id", clipKey(string(m.ID)))
 		return nil, http.StatusBadRequest
 	}

@@ -50,7 +50,7 @@ func clipKey(key string) string {
 // input_required: it takes the answers and renders what follows.
 func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	var st state
-	err := cs.tokens.open(statePurpose, x.params.RequestState, x.principal, &st)
+	err := cs.tokens.open(statePurpose, x.params.RequestState, x.callerID, &st)
 	if err != nil || st.Tool != x.params.Name || st.Arguments != x.arguments {
 		cs.log.DebugContext(ctx, "refusing a request state", "error", err)
 		x.fail(mcp.INVALID_PARAMS, badState)

@@ -127,7 +127,7 @@ func (sc *scripts) execute(ctx context.Context, x *exchange) {
 // it loads, and what is wrong with that. It may call, and load, what whoever sent
 // it may.
 func (sc *scripts) scriptDefinition(who auth.Identity, source string) (*definitions.Definition, definitions.Diagnostics) {
-	d, diags := definitions.NewScript(scriptTool, "A script that "+who.Principal()+" has sent.", source).WithModules(sc.modules(who))
+	d, diags := definitions.NewScript(scriptTool, "A script that "+who.Caller()+" has sent.", source).WithModules(sc.modules(who))
 	d.Timeout = definitions.Duration(runs.MaxScriptTime)
 	if d.CallsDynamically() {
 		d.Tools = []string{"*"}

@@ -154,7 +154,7 @@ func (c *stdioConn) client(m *message, p *params) *client {
 	defer c.mu.Unlock()
 	who := c.at.who
 	if m.Method == string(mcp.MethodInitialize) {
-		c.ses = newSession(principalOf(who), c.listener.id, p)
+		c.ses = newSession(callerIDOf(who), c.listener.id, p)
 	}
 	var known *client
 	if mcp.IsModernProtocol(p.Meta.ProtocolVersion) || c.ses == nil {

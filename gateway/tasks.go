@@ -78,8 +78,8 @@ type tasks struct {
 }
 
 // id is the same for a run and its caller wherever it is made.
-func (v *taskViews) id(principal string, run runs.RunID) string {
-	return v.tokens.seal(taskPurpose, &task{claims: claims{Principal: principal}, Run: run})
+func (v *taskViews) id(callerID string, run runs.RunID) string {
+	return v.tokens.seal(taskPurpose, &task{claims: claims{CallerID: callerID}, Run: run})
 }
 
 // checkTaskRequest says what is wrong with the task parameter of a call. The
@@ -139,7 +139,7 @@ var missingTasks = &rpcError{
 // all the same.
 func (ts *tasks) taskRun(ctx context.Context, x *exchange, action auth.Action) (*runs.Run, bool) {
 	var t task
-	err := ts.tokens.open(taskPurpose, x.params.TaskID, x.principal, &t)
+	err := ts.tokens.open(taskPurpose, x.params.TaskID, x.callerID, &t)
 	if err != nil {
 		ts.log.DebugContext(ctx, "refusing a task ID", "error", err)
 		x.fail(mcp.INVALID_PARAMS, "task not found")
@@ -171,7 +171,7 @@ type taskState struct {
 // signed it was replaced.
 func (v *taskViews) describe(x *exchange, run *runs.Run) taskState {
 	t := taskState{
-		ID:      cmp.Or(x.params.TaskID, v.id(x.principal, run.ID)),
+		ID:      cmp.Or(x.params.TaskID, v.id(x.callerID, run.ID)),
 		Status:  string(mcp.TaskStatusWorking),
 		Created: run.Started.UTC().Truncate(time.Millisecond),
 	}

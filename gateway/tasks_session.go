@@ -85,7 +85,7 @@ func (ts *tasks) cancelSessionTask(ctx context.Context, x *exchange, run *runs.R
 func (ts *tasks) listTasks(ctx context.Context, x *exchange) {
 	var from taskPlace
 	if x.params.Cursor != "" {
-		if err := ts.tokens.open(placePurpose, x.params.Cursor, x.principal, &from); err != nil {
+		if err := ts.tokens.open(placePurpose, x.params.Cursor, x.callerID, &from); err != nil {
 			ts.log.DebugContext(ctx, "refusing a cursor", "error", err)
 			x.fail(mcp.INVALID_PARAMS, "the cursor is invalid or has expired; list without a cursor")
 			return
@@ -107,7 +107,7 @@ func (ts *tasks) listTasks(ctx context.Context, x *exchange) {
 	}
 	if next != "" {
 		list.Next = ts.tokens.seal(placePurpose, &taskPlace{Page: next,
-			claims: claims{Principal: x.principal, Expires: ts.tokens.time().Add(taskPageLife).Unix()}})
+			claims: claims{CallerID: x.callerID, Expires: ts.tokens.time().Add(taskPageLife).Unix()}})
 	}
 	x.respond("", list)
 }

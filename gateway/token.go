@@ -39,13 +39,13 @@ var (
 
 // Claims are in every token.
 type claims struct {
-	Principal string `json:"p"`           // whose token it is
-	Expires   int64  `json:"e,omitempty"` // Unix seconds; 0 = with what it names
+	CallerID string `json:"p"`           // whose token it is
+	Expires  int64  `json:"e,omitempty"` // Unix seconds; 0 = with what it names
 }
 
-func (c claims) check(principal string, now time.Time) error {
+func (c claims) check(callerID string, now time.Time) error {
 	switch {
-	case c.Principal != principal:
+	case c.CallerID != callerID:
 		return errForeign
 	case c.Expires != 0 && now.Unix() > c.Expires:
 		return errExpired
@@ -54,7 +54,7 @@ func (c claims) check(principal string, now time.Time) error {
 }
 
 type token interface {
-	check(principal string, now time.Time) error
+	check(callerID string, now time.Time) error
 }
 
 // A session is what initialize told of a client of the session era.
@@ -145,8 +145,8 @@ func (s *sealer) seal(purpose string, t token) string {
 	return head + "." + s.keys[0].mac(head)
 }
 
-// open reads a token that seal made for this purpose and principal.
-func (s *sealer) open(purpose, text, principal string, into token) error {
+// open reads a token that seal made for this purpose and caller.
+func (s *sealer) open(purpose, text, callerID string, into token) error {
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 || parts[0] != purpose {
 		return errForged
@@ -159,7 +159,7 @@ func (s *sealer) open(purpose, text, principal string, into token) error {
 	if err != nil || json.Unmarshal(payload, into) != nil {
 		return errForged
 	}
-	return into.check(principal, s.now())
+	return into.check(callerID, s.now())
 }
 
 func (s *sealer) signed(keyID, head, mac string) bool {

@@ -19,13 +19,13 @@ func TestTokens(t *testing.T) {
 	old := newSealer([]byte("old"), nil)
 	stranger := newSealer([]byte("stranger"), nil)
 	mine := func(expires time.Time) *state {
-		return &state{claims: claims{Principal: "ann", Expires: expires.Unix()}, Run: "a/b", Tool: "a", Seq: 7, Asked: map[string]int{"g#1": 1}}
+		return &state{claims: claims{CallerID: "ann", Expires: expires.Unix()}, Run: "a/b", Tool: "a", Seq: 7, Asked: map[string]int{"g#1": 1}}
 	}
 	valid := mine(now.Add(time.Hour))
 	good := s.seal(statePurpose, valid)
 	for name, tt := range map[string]struct {
-		token, purpose, principal string
-		want                      error
+		token, purpose, callerID string
+		want                     error
 	}{
 		"good":                  {good, statePurpose, "ann", nil},
 		"of a retired key":      {old.seal(statePurpose, valid), statePurpose, "ann", nil},
@@ -40,7 +40,7 @@ func TestTokens(t *testing.T) {
 		"with a changed letter": {strings.Replace(good, ".eyJ", ".eyK", 1), statePurpose, "ann", errForged},
 	} {
 		var got state
-		if err := s.open(tt.purpose, tt.token, tt.principal, &got); !errors.Is(err, tt.want) {
+		if err := s.open(tt.purpose, tt.token, tt.callerID, &got); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		} else if tt.want == nil {
 			if diff := cmp.Diff(*valid, got, cmp.AllowUnexported(state{}, claims{})); diff != "" {
@@ -112,7 +112,7 @@ func TestInch(t *testing.T) {
 // FuzzOpen has no token open that was not sealed, and nothing panic.
 func FuzzOpen(f *testing.F) {
 	s := newSealer([]byte("key"), nil)
-	sealed := s.seal(eventPurpose, &cursor{claims: claims{Principal: "ann"}, Run: "a/b", ID: json.RawMessage(`1`), Progress: -1})
+	sealed := s.seal(eventPurpose, &cursor{claims: claims{CallerID: "ann"}, Run: "a/b", ID: json.RawMessage(`1`), Progress: -1})
 	f.Add(sealed)
 	f.Add("event.." + encode64([]byte(`{"p":"ann"}`)) + ".")
 	f.Add("event." + s.keys[0].id + ".e30.AAAA")

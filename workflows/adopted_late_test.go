@@ -31,7 +31,7 @@ func TestAdoptedWhileItEnds(t *testing.T) {
 	})
 	b.env.OnSignalExternalWorkflow(anything, "above/1", anything, workflows.ChildSignal, anything).Return(
 		func(_, _, _, _ string, body any) error {
-			var told workflows.ChildTold
+			var told workflows.ChildReport
 			if s, ok := body.(workflows.Signal); ok && json.Unmarshal(s.Body, &told) == nil {
 				ends = ends || told.Ends
 			}

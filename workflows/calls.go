@@ -63,14 +63,14 @@ func (cs *calls) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		return ToolResult{Output: output}, nil
 	}
 	var result ToolResult
-	u := cs.unsettledBefore(&q)
+	u := cs.unknownBefore(&q)
 	digest = digestOf(q.args)
 	for {
 		if u == nil || u.NotHappened {
 			times := 1
 			if u != nil {
 				q.anew, times = true, u.Times+1
-				cs.noteUnsettled(q, u)
+				cs.noteUnknown(q, u)
 			}
 			sent, failure := cs.sendAuthorized(ctx, q, digest, &result)
 			if failure == nil {
@@ -79,7 +79,7 @@ func (cs *calls) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 			if failure.Category != codes.CategoryOutcomeUnknown {
 				return ToolResult{}, failure
 			}
-			lost := q.unsettled(sent, *failure, times)
+			lost := q.unknown(sent, *failure, times)
 			u = &lost
 		}
 		known, again, failure := cs.reconcile(ctx, q, u)

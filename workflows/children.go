@@ -25,11 +25,11 @@ type children struct {
 	slots  workflow.Semaphore   // of which each takes one
 	called map[StepPath]*called // that have not ended, by step path
 	failed []failedBelow        // that did not complete, in the order of their ends
-	early  []ChildTold          // of runs that no step listens to yet
+	early  []ChildReport        // of runs that no step listens to yet
 }
 
-// A ChildTold is what a called run tells the one that has called it.
-type ChildTold struct {
+// A ChildReport is what a called run tells the one that has called it.
+type ChildReport struct {
 	RunID       string       `json:"runId"`                 // that tells it
 	StepPath    StepPath     `json:"stepPath"`              // of the step that has called it
 	Elicitation *Elicitation `json:"elicitation,omitempty"` // that has opened or closed, as its own state has it
@@ -40,7 +40,7 @@ type ChildTold struct {
 // for them to end. What is told of a step that has not come to it stays for when
 // it has.
 func (cs *children) hearChild(_ workflow.Context, s Signal, _ bool) hearing {
-	var told ChildTold
+	var told ChildReport
 	unreadable := json.Unmarshal(s.Body, &told) != nil
 	return hearing{take: func(ctx workflow.Context, _ Ruling) {
 		switch call := cs.called[told.StepPath]; {
@@ -78,7 +78,7 @@ func (cs *children) dismiss(ctx workflow.Context, call *called) {
 	cs.gates.dropBelow(ctx, call)
 }
 
-func (cs *children) hear(ctx workflow.Context, call *called, told ChildTold) {
+func (cs *children) hear(ctx workflow.Context, call *called, told ChildReport) {
 	if told.RunID != call.id {
 		return // which the step had called before
 	}

@@ -327,7 +327,7 @@ func TestStoppedCallAfterContinueAsNew(t *testing.T) {
 	b.suggest(5 * time.Hour)
 	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow("wake", nil) }, 5*time.Hour)
 	in := b.firstExecution()
-	if call, ok := in.Journal["each[0]"].Kind.(record.Call); !ok || call.Unsettled == nil {
+	if call, ok := in.Journal["each[0]"].Kind.(record.Call); !ok || call.OutcomeUnknown == nil {
 		t.Errorf("of the call that was stopped is known: %+v", in.Journal)
 	}
 }

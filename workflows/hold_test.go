@@ -158,8 +158,8 @@ func TestHeldEndsWithTheRun(t *testing.T) {
 	if _, failure := l.run(); categoryOf(failure) != "cancelled" {
 		t.Errorf("cancelled: %+v", failure)
 	}
-	if journal := l.journal(); len(journal.Unsettled) > 0 {
-		t.Errorf("cancelled: the journal says %+v", journal.Unsettled)
+	if journal := l.journal(); len(journal.OutcomeUnknown) > 0 {
+		t.Errorf("cancelled: the journal says %+v", journal.OutcomeUnknown)
 	}
 	l = newLine(t, queued, 1000*time.Hour)
 	if _, failure := l.run(); failure == nil || failure.Error.Code != "run_timeout" {
@@ -232,8 +232,8 @@ func TestNobodyKeepsTheLimits(t *testing.T) {
 	if failure == nil || failure.Error.Code != "backend_unavailable" || !strings.Contains(failure.Error.Message, "pay was not called, backend be cannot be reached") {
 		t.Fatalf("%+v", failure)
 	}
-	if journal := l.journal(); len(journal.Unsettled) > 0 {
-		t.Errorf("the journal says %+v", journal.Unsettled)
+	if journal := l.journal(); len(journal.OutcomeUnknown) > 0 {
+		t.Errorf("the journal says %+v", journal.OutcomeUnknown)
 	}
 }
 
@@ -255,8 +255,8 @@ func TestNobodyKeepsTheLimitsAnyMore(t *testing.T) {
 		if known {
 			want = "tool"
 		}
-		if categoryOf(failure) != want || len(l.journal().Unsettled) > 0 == known {
-			t.Errorf("known = %t: %+v, journal %+v", known, failure, l.journal().Unsettled)
+		if categoryOf(failure) != want || len(l.journal().OutcomeUnknown) > 0 == known {
+			t.Errorf("known = %t: %+v, journal %+v", known, failure, l.journal().OutcomeUnknown)
 		}
 	}
 }
@@ -323,8 +323,8 @@ func TestUnread(t *testing.T) {
 	l := newLine(t, queued, 0)
 	l.tools["pay"] = func(workflows.ToolCall) (string, error) { return "", unread }
 	l.env.RegisterDelayedCallback(l.env.CancelWorkflow, time.Hour)
-	if _, failure := l.run(); categoryOf(failure) != "cancelled" || len(l.journal().Unsettled) > 0 {
-		t.Errorf("cancelled meanwhile: %+v, %+v", failure, l.journal().Unsettled)
+	if _, failure := l.run(); categoryOf(failure) != "cancelled" || len(l.journal().OutcomeUnknown) > 0 {
+		t.Errorf("cancelled meanwhile: %+v, %+v", failure, l.journal().OutcomeUnknown)
 	}
 }
 

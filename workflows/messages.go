@@ -22,7 +22,7 @@ const (
 	AnswerSignal   = "elicitation-answer"
 	AskedSignal    = "elicitation-asked"
 	AttachSignal   = "request-attached"
-	ChildSignal    = "child-told"      // to a run from one that it has called, a ChildTold
+	ChildSignal    = "child-told"      // to a run from one that it has called, a ChildReport
 	AdoptSignal    = "child-adopted"   // to a run from the one that has called it, an Adopted
 	MemoState      = "perdure"         // memo field that holds a State
 	MemoResumption = "perdure-repair"  // memo field of a resumed run that holds a Resumption without its maps; recorded histories have this name
@@ -181,11 +181,11 @@ type Failure struct {
 
 // What a run records and also tells, from the activity to the client.
 type (
-	Error      = record.Error
-	Effects    = record.Effects
-	EffectCall = record.EffectCall
-	Unsettled  = record.Unsettled
-	ParkedCall = record.ParkedCall
+	Error       = record.Error
+	Effects     = record.Effects
+	EffectCall  = record.EffectCall
+	UnknownCall = record.UnknownCall
+	ParkedCall  = record.ParkedCall
 )
 
 // Activities are what workflows ask of the world.

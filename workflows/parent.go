@@ -54,12 +54,12 @@ func (p *parent) tellElicitations(ctx workflow.Context) {
 	for _, e := range p.elicitations.all() {
 		if p.states[e.ID] != e.State {
 			p.states[e.ID] = e.State
-			p.tell(ctx, ChildTold{Elicitation: &e})
+			p.tell(ctx, ChildReport{Elicitation: &e})
 		}
 	}
 }
 
-func (p *parent) tell(ctx workflow.Context, told ChildTold) {
+func (p *parent) tell(ctx workflow.Context, told ChildReport) {
 	told.StepPath, told.RunID = p.in.Parent.StepPath, p.id
 	p.pending++
 	p.signals.send(ctx, p.in.Parent.RunID, ChildSignal, told, func(err error) {
@@ -87,7 +87,7 @@ func (p *parent) leave(ctx workflow.Context) {
 			return
 		}
 		p.ends = true
-		p.tell(wait, ChildTold{Ends: true})
+		p.tell(wait, ChildReport{Ends: true})
 	}
 }
 

@@ -36,13 +36,13 @@ type JournalRequest struct {
 
 // A Journal is what a run knows of what it has done.
 type Journal struct {
-	Input     RunInput                  `json:"input"`
-	Entries   map[StepPath]record.Entry `json:"entries,omitempty"`   // by step path
-	Unsettled map[StepPath]Unsettled    `json:"unsettled,omitempty"` // by step path: calls that were sent and whose outcome is unknown
-	Undone    map[StepPath]int          `json:"undone,omitempty"`    // by step path: how often it was undone
-	Asked     map[StepPath]int          `json:"asked,omitempty"`     // by step path: how often it has asked
-	Sizes     map[StepPath]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so that there are no Entries
-	Redo      []StepPath                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
+	Input          RunInput                  `json:"input"`
+	Entries        map[StepPath]record.Entry `json:"entries,omitempty"`   // by step path
+	OutcomeUnknown map[StepPath]UnknownCall  `json:"unsettled,omitempty"` // by step path: calls that were sent and whose outcome is unknown
+	Undone         map[StepPath]int          `json:"undone,omitempty"`    // by step path: how often it was undone
+	Asked          map[StepPath]int          `json:"asked,omitempty"`     // by step path: how often it has asked
+	Sizes          map[StepPath]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so that there are no Entries
+	Redo           []StepPath                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
 }
 
 func (r *run) tellJournal(req JournalRequest) (Journal, error) {
@@ -63,7 +63,7 @@ func (r *run) tellJournal(req JournalRequest) (Journal, error) {
 		for path, e := range told.Entries {
 			told.Sizes[path] = e.ResultBytes()
 		}
-		told.Entries, told.Unsettled = nil, nil
+		told.Entries, told.OutcomeUnknown = nil, nil
 	}
 	return told, nil
 }

@@ -69,13 +69,13 @@ func checkReconciled(content json.RawMessage) error {
 
 // reconcile finds out what became of a call. Again says that it was not
 // executed and is to be made.
-func (cs *calls) reconcile(ctx workflow.Context, q request, u *Unsettled) (result ToolResult, again bool, failure *Error) {
+func (cs *calls) reconcile(ctx workflow.Context, q request, u *UnknownCall) (result ToolResult, again bool, failure *Error) {
 	failure = &u.Error
 	p, err := q.findProbe()
 	if p == nil && err == nil && q.onUnknown != definitions.Ask && !u.Ask {
 		return ToolResult{}, false, failure
 	}
-	cs.noteUnsettled(q, u)
+	cs.noteUnknown(q, u)
 	var (
 		found definitions.Finding
 		said  string
@@ -124,32 +124,32 @@ func (cs *calls) reconcile(ctx workflow.Context, q request, u *Unsettled) (resul
 	return ToolResult{}, false, &given
 }
 
-// noteUnsettled keeps for the execution after this one that a call was sent, so
+// noteUnknown keeps for the execution after this one that a call was sent, so
 // that it asks as well and does not call.
-func (cs *calls) noteUnsettled(q request, u *Unsettled) {
-	cs.journal.Note(q.path, record.Call{Digest: digestOf(q.args), Unsettled: u})
+func (cs *calls) noteUnknown(q request, u *UnknownCall) {
+	cs.journal.Note(q.path, record.Call{Digest: digestOf(q.args), OutcomeUnknown: u})
 }
 
-// unsettledBefore is a call that an execution before has left unsettled. It is
+// unknownBefore is a call that an execution before has left unknown. It is
 // made again, if it is, as it was made then: templates may come to other
 // arguments by now, which would be another call. A resumption that changes something
 // wants it otherwise.
-func (cs *calls) unsettledBefore(q *request) *Unsettled {
+func (cs *calls) unknownBefore(q *request) *UnknownCall {
 	e, _ := cs.journal.Earlier(q.path)
 	call, ok := e.Kind.(record.Call)
-	if !ok || call.Unsettled == nil {
+	if !ok || call.OutcomeUnknown == nil {
 		return nil
 	}
-	u := *call.Unsettled
+	u := *call.OutcomeUnknown
 	if sent := u.Sent(); sent != nil && !u.Anew && !e.Exact {
 		q.args = sent
 	}
 	return &u
 }
 
-// unsettled is a call that was sent.
-func (q request) unsettled(sent ParkedCall, failure Error, times int) Unsettled {
-	u := Unsettled{Call: sent, Error: failure, Times: times}
+// unknown is a call that was sent, whose outcome is unknown.
+func (q request) unknown(sent ParkedCall, failure Error, times int) UnknownCall {
+	u := UnknownCall{Call: sent, Error: failure, Times: times}
 	if sent.Arguments == nil {
 		u.Arguments = q.args
 	}
@@ -200,7 +200,7 @@ func (q request) findProbe() (*probe, error) {
 
 // find lets the probe find out, if there is one. Where it could not, said is a
 // sentence that says why.
-func (cs *calls) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err error) (found definitions.Finding, said string) {
+func (cs *calls) find(ctx workflow.Context, q request, u *UnknownCall, p *probe, err error) (found definitions.Finding, said string) {
 	if p != nil {
 		found, err = cs.askProbe(ctx, q, p, u)
 	}
@@ -217,7 +217,7 @@ func (cs *calls) find(ctx workflow.Context, q request, u *Unsettled, p *probe, e
 	return found, ""
 }
 
-func (cs *calls) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) (definitions.Finding, error) {
+func (cs *calls) askProbe(ctx workflow.Context, q request, p *probe, u *UnknownCall) (definitions.Finding, error) {
 	path := q.path.Probe(u.Times)
 	timer := workflow.NewTimerWithOptions(ctx, p.delay(), workflow.TimerOptions{Summary: Summary(path, "waits before it asks")})
 	if err := timer.Get(ctx, nil); err != nil {

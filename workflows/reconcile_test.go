@@ -211,8 +211,8 @@ func TestReconciledCallThatFails(t *testing.T) {
 		t.Fatalf("got %+v", failure)
 	}
 	journal := b.journal()
-	if pay, ok := journal.Entries["pay"].Kind.(record.Call); len(journal.Unsettled) != 0 || !ok || pay.Unsettled == nil || !pay.Unsettled.NotHappened {
-		t.Errorf("unsettled: %+v, %+v", journal.Unsettled, pay)
+	if pay, ok := journal.Entries["pay"].Kind.(record.Call); len(journal.OutcomeUnknown) != 0 || !ok || pay.OutcomeUnknown == nil || !pay.OutcomeUnknown.NotHappened {
+		t.Errorf("unsettled: %+v, %+v", journal.OutcomeUnknown, pay)
 	}
 }
 

@@ -80,7 +80,7 @@ func (c *testCase) resumption(t *testing.T, before *observed) (*testCase, workfl
 	journal := before.last.journal()
 	req := resume.Request{Results: map[workflows.StepPath]json.RawMessage{}}
 	plan := before.last.resumption(t, req)
-	for _, u := range plan.Unsettled { // calls under way when the run was stopped
+	for _, u := range plan.OutcomeUnknown { // calls under way when the run was stopped
 		req.Results[u.Path] = u.Call.Arguments // which the tools give back
 	}
 	plan = before.last.resumption(t, req)

@@ -68,7 +68,7 @@ func (h *scriptHost) endedBefore(ctx workflow.Context, path StepPath) *script.Er
 		return stopped
 	}
 	call, _ := was.Kind.(record.Call)
-	if !ok || was.Failure() == nil || call.Unsettled != nil {
+	if !ok || was.Failure() == nil || call.OutcomeUnknown != nil {
 		return nil
 	}
 	h.run.journal.Note(path, was.Kind)
@@ -331,7 +331,7 @@ func (h *scriptHost) time(path StepPath, t time.Time) time.Time {
 // Log tells whoever follows the run.
 func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
 	workflow.GetLogger(ctx).Info(text, "step", h.path(site), "line", site.Line)
-	h.run.scripts.say(ctx, Told{StepPath: h.path(site), Message: text})
+	h.run.scripts.say(ctx, ScriptLine{StepPath: h.path(site), Message: text})
 }
 
 // Progress tells how far the script is.
@@ -339,7 +339,7 @@ func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.P
 	if p.Done == 0 && p.Total == 0 {
 		p.Message = cmp.Or(p.Message, "0") // there is nothing else to tell
 	}
-	h.run.scripts.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
+	h.run.scripts.say(ctx, ScriptLine{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
 }
 
 // Decide keeps which branches count for the execution after this one.

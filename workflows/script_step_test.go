@@ -222,7 +222,7 @@ return [a, b.ok, agreed]
 		t.Fatal(err)
 	}
 	plan, err := resume.Of("scripted/test", "execution", &journal, resume.Request{}, nil)
-	if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "script/main:5" {
+	if err != nil || len(plan.OutcomeUnknown) != 1 || plan.OutcomeUnknown[0].Path != "script/main:5" {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
 	plan, err = resume.Of("scripted/test", "execution", &journal, resume.Request{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}}, nil)

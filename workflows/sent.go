@@ -14,19 +14,19 @@ import (
 // Sent are the calls of a run of which nothing is known since they were sent, by the
 // path of their step.
 type sent struct {
-	keyed     map[StepPath]string    // names of keyed tools
-	unsettled map[StepPath]Unsettled // of unsafe tools
+	keyed   map[StepPath]string      // names of keyed tools
+	unknown map[StepPath]UnknownCall // of unsafe tools
 }
 
 func newSent(earlierUnknown map[StepPath]string) *sent {
-	s := &sent{keyed: map[StepPath]string{}, unsettled: map[StepPath]Unsettled{}}
+	s := &sent{keyed: map[StepPath]string{}, unknown: map[StepPath]UnknownCall{}}
 	maps.Copy(s.keyed, earlierUnknown) //workflowcheck:ignore a map again
 	return s
 }
 
 // at is the tool whose call at a path has no known outcome; false = there is none.
 func (s *sent) at(path StepPath) (tool string, left bool) {
-	if u, left := s.unsettled[path]; left {
+	if u, left := s.unknown[path]; left {
 		return u.Call.Tool, true
 	}
 	tool, left = s.keyed[path]
@@ -41,23 +41,25 @@ func (s *sent) repeats(path StepPath) bool {
 
 // paths are those of all these calls.
 func (s *sent) paths() []StepPath {
-	return append(workflow.DeterministicKeys(s.unsettled), workflow.DeterministicKeys(s.keyed)...)
+	return append(workflow.DeterministicKeys(s.unknown), workflow.DeterministicKeys(s.keyed)...)
 }
 
 // next puts them into the input of the next execution: also calls that were stopped with
 // their forEach.
 func (s *sent) next(in *RunInput) {
 	//workflowcheck:ignore a map again
-	for path, u := range s.unsettled {
+	for path, u := range s.unknown {
 		if _, known := in.Journal[path]; !known {
-			in.Journal[path] = record.Entry{Kind: record.Call{Unsettled: &u}}
+			in.Journal[path] = record.Entry{Kind: record.Call{OutcomeUnknown: &u}}
 		}
 	}
 	in.EarlierUnknown = s.keyed
 }
 
 // tell adds them to a journal.
-func (s *sent) tell(told *Journal) { told.Unsettled, told.Input.EarlierUnknown = s.unsettled, s.keyed }
+func (s *sent) tell(told *Journal) {
+	told.OutcomeUnknown, told.Input.EarlierUnknown = s.unknown, s.keyed
+}
 
 // leaves keeps that a call is on its way after which nothing may be known.
 func (s *sent) leaves(q request, call ParkedCall) {
@@ -65,7 +67,7 @@ func (s *sent) leaves(q request, call ParkedCall) {
 		s.keyed[q.path] = q.tool.Name
 	}
 	if !Repeatable(q.tool.Effect) {
-		s.unsettled[q.path] = Unsettled{Call: call, Times: 1, Error: Error{
+		s.unknown[q.path] = UnknownCall{Call: call, Times: 1, Error: Error{
 			Code: codes.UnderWay, Category: codes.CategoryOutcomeUnknown, StepID: q.path.Top(), StepPath: q.path, Tool: q.tool.Name,
 			Message: fmt.Sprintf("step %s: the run ended while %s was called", q.path, q.tool.Name),
 		}}
@@ -77,7 +79,7 @@ func (s *sent) notSent(q request) {
 	if !q.earlierUnknown {
 		delete(s.keyed, q.path)
 	}
-	delete(s.unsettled, q.path)
+	delete(s.unknown, q.path)
 }
 
 // cameBack keeps what is known now of a call.
@@ -85,20 +87,20 @@ func (s *sent) cameBack(q request, failure *Error) {
 	if failure == nil || failure.Executed() || !q.earlierUnknown && !failure.MayHaveHappened() {
 		delete(s.keyed, q.path)
 	}
-	u, ok := s.unsettled[q.path]
+	u, ok := s.unknown[q.path]
 	switch {
 	case !ok:
 	case failure != nil && failure.Category == codes.CategoryOutcomeUnknown:
 		u.Error = *failure
-		s.unsettled[q.path] = u
+		s.unknown[q.path] = u
 	case failure != nil && failure.Category == codes.CategoryCancelled: // under way
 	default:
-		delete(s.unsettled, q.path)
+		delete(s.unknown, q.path)
 	}
 }
 
 // settled forgets a call whose outcome is known now, or given up.
 func (s *sent) settled(path StepPath) {
 	delete(s.keyed, path)
-	delete(s.unsettled, path)
+	delete(s.unknown, path)
 }

@@ -14,7 +14,7 @@ import (
 // that a process of the installation says it to this run. Temporal takes signals
 // from anybody who reaches it, so a run believes none without proof.
 type Signal struct {
-	Body  json.RawMessage `json:"body"`            // an Answer, Asked, Attached, ChildTold or Adopted
+	Body  json.RawMessage `json:"body"`            // an Answer, Asked, Attached, ChildReport or Adopted
 	Proof string          `json:"proof,omitempty"` // of the signal's name, the run and the body
 
 	clear  bool  // it came in clear text to a process that seals what runs hold

@@ -85,7 +85,7 @@ func TestUnprovenAnswers(t *testing.T) {
 		"any question":            {gateThenWrite, accept, true},
 		"of the page":             {strings.Replace(gateThenWrite, "message: m,", "message: m, mode: url,", 1), accept, false},
 		"with a wrong proof":      {gateThenWrite, workflows.Signal{Body: mustJSON(accept), Proof: secrets.KeyOf(signed("x", "y", 1).Proof) + ".x"}, false},
-		"what others tell":        {gateThenWrite, workflows.ChildTold{StepPath: "g"}, false},
+		"what others tell":        {gateThenWrite, workflows.ChildReport{StepPath: "g"}, false},
 		"a question for somebody": {`{name: a, description: d, timeout: 100h, script: "elicit('m', by=['ada'], timeout='50h')"}`, withID(accept, "script/main:1#1"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

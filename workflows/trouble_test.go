@@ -275,7 +275,7 @@ func (w *trouble) resumption(t *testing.T, c *testCase) *testCase {
 	t.Helper()
 	req := resume.Request{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
 	plan := w.last.resumption(t, req)
-	for _, u := range plan.Unsettled {
+	for _, u := range plan.OutcomeUnknown {
 		call := w.sent[string(u.Path)]
 		req.Unknown[u.Path] = runs.NotHappened
 		if call.executed {

@@ -151,7 +151,7 @@ func (r runsResumeCommand) resumeOne(ctx context.Context, c *console, rc *runs.C
 	switch {
 	case r.DryRun:
 		return r.report(c, plan, false)
-	case len(plan.Unsettled) > 0:
+	case len(plan.OutcomeUnknown) > 0:
 		return errReported
 	}
 	if ok, err := r.confirmed(ctx, c, plan); err != nil || !ok {
@@ -253,7 +253,7 @@ var planWords = map[string]string{
 // printPlan prints what would be done.
 func (r runsResumeCommand) printPlan(c *console, plan *resume.Plan) {
 	printPlanned(c, plan.Steps)
-	for _, u := range plan.Unsettled {
+	for _, u := range plan.OutcomeUnknown {
 		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", u.Error.Message, u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
 		c.notef("check at the backend, and record the outcome with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)
 	}

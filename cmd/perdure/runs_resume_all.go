@@ -37,14 +37,14 @@ func checkBulk(rate float64, limit int) error {
 
 // A bulkReport is what a bulk resumption has come to, or would come to.
 type bulkReport struct {
-	Found     int `json:"found"`
-	Resumable int `json:"resumable"` // Repeats included
-	Repeats   int `json:"repeats"`   // an unsafe call may take effect twice
-	Unsettled int `json:"unsettled"` // a call has an unknown outcome
-	Resumed   int `json:"resumed"`
-	Changed   int `json:"changed"` // by somebody else, meanwhile or before
-	Failed    int `json:"failed"`  // could not be resumed
-	Left      int `json:"left"`    // not reached before the command was interrupted
+	Found          int `json:"found"`
+	Resumable      int `json:"resumable"` // Repeats included
+	Repeats        int `json:"repeats"`   // an unsafe call may take effect twice
+	OutcomeUnknown int `json:"unknown"`   // a call has an unknown outcome
+	Resumed        int `json:"resumed"`
+	Changed        int `json:"changed"` // by somebody else, meanwhile or before
+	Failed         int `json:"failed"`  // could not be resumed
+	Left           int `json:"left"`    // not reached before the command was interrupted
 }
 
 func (n bulkReport) String() string {
@@ -62,7 +62,7 @@ func (n bulkReport) dryRun() string {
 
 func (n bulkReport) text(resumed string) string {
 	text := fmt.Sprintf("%d found, %s, %d have a call with unknown outcome, %d resumed already, %d could not be resumed",
-		n.Found, resumed, n.Unsettled, n.Changed, n.Failed)
+		n.Found, resumed, n.OutcomeUnknown, n.Changed, n.Failed)
 	if n.Left > 0 {
 		text += fmt.Sprintf(", %d not reached", n.Left)
 	}
@@ -103,7 +103,7 @@ func (b *bulkResume) run(ctx context.Context, rc *runs.Client) error {
 		b.console.notef("more runs match than --limit %d; repeat the command for the others", b.Limit)
 	}
 	report := bulkReport{
-		Found: len(list), Repeats: b.preview.Count(runs.Repeats), Unsettled: b.preview.Count(runs.OutcomeUnknown),
+		Found: len(list), Repeats: b.preview.Count(runs.Repeats), OutcomeUnknown: b.preview.Count(runs.OutcomeUnknown),
 		Changed: b.preview.Count(runs.Resumed), Failed: b.preview.Count(runs.Impossible),
 	}
 	report.Resumable = report.Repeats + b.preview.Count(runs.Resumes)
@@ -198,7 +198,7 @@ func (b *bulkResume) finish(report bulkReport) error {
 	if report.Left > 0 {
 		b.console.notef("interrupted; resume the rest with\n  %s", b.rest())
 	}
-	if report.Failed+report.Unsettled+report.Left > 0 {
+	if report.Failed+report.OutcomeUnknown+report.Left > 0 {
 		return errReported
 	}
 	return nil

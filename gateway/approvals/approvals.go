@@ -154,7 +154,7 @@ func (in *inbox) visitor(serve func(http.ResponseWriter, *http.Request, auth.Ide
 
 // signedFor reports whether a form was given to a visitor for this.
 func (in *inbox) signedFor(r *http.Request, who auth.Identity, what ...string) bool {
-	_, valid := in.forms.Verify(in.now(), r.PostForm.Get("token"), append([]string{who.Principal()}, what...)...)
+	_, valid := in.forms.Verify(in.now(), r.PostForm.Get("token"), append([]string{who.Caller()}, what...)...)
 	return valid
 }
 

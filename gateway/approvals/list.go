@@ -74,14 +74,14 @@ func (in *inbox) rows(r *http.Request, who auth.Identity, at place) (rows []row,
 	for range looks {
 		filter := runs.Filter{Waiting: true, Limit: perLook}
 		if !at.others {
-			filter.Caller = who.Principal()
+			filter.Caller = who.Caller()
 		}
 		page, from, err := in.Runs.ListPage(r.Context(), filter, at.from)
 		if err != nil {
 			return nil, place{}, false, err
 		}
 		for _, run := range page {
-			if own := run.Caller == who.Principal(); own != at.others {
+			if own := run.Caller == who.Caller(); own != at.others {
 				rows = in.withRow(rows, who, &run)
 			}
 		}

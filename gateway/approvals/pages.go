@@ -150,7 +150,7 @@ func (p *pages) problem(w http.ResponseWriter, status int, who auth.Identity, sa
 
 // page is the frame of a page for a visitor.
 func (in *inbox) page(who auth.Identity, title string) page {
-	return page{Title: title, Visitor: who.Principal(), Leave: in.forms.Sign(in.now(), who.Principal(), leaving)}
+	return page{Title: title, Visitor: who.Caller(), Leave: in.forms.Sign(in.now(), who.Caller(), leaving)}
 }
 
 // leaving is what the form that signs out is for.

@@ -112,14 +112,14 @@ func became(who auth.Identity, e runs.Elicitation) string {
 	return runs.Decided(e)
 }
 
-func person(who auth.Identity, principal string) string {
-	switch principal {
+func person(who auth.Identity, caller string) string {
+	switch caller {
 	case "":
 		return "somebody"
-	case who.Principal():
+	case who.Caller():
 		return "you"
 	}
-	return principal
+	return caller
 }
 
 // show shows a run: what it asks, and what became of what it asked.
@@ -193,7 +193,7 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 
 // offer gives a question the form with which the visitor can answer it.
 func (in *inbox) offer(q *question, who auth.Identity, e runs.Elicitation, tried attempt) {
-	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Principal(), string(q.Run), q.ID, e.Question)
+	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Caller(), string(q.Run), q.ID, e.Question)
 	q.Form = newEntry(e.Schema)
 	if tried.question != q.ID {
 		return
@@ -295,7 +295,7 @@ func (in *inbox) refuseForm(w http.ResponseWriter, who auth.Identity, err error)
 // read makes an answer of what was entered. Where that does not work, the
 // attempt has a reason.
 func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.Elicitation) (runs.Answer, attempt) {
-	answer := runs.Answer{ElicitationID: e.ID, Action: r.PostForm.Get("action"), By: who.Principal(), Via: runs.ViaPage}
+	answer := runs.Answer{ElicitationID: e.ID, Action: r.PostForm.Get("action"), By: who.Caller(), Via: runs.ViaPage}
 	tried := attempt{question: e.ID}
 	if e.State == "open" { // its schema is kept for as long
 		tried.form = newEntry(e.Schema)
@@ -357,7 +357,7 @@ func tooLate(who auth.Identity, d runs.Decision) string {
 	switch d.By {
 	case "":
 		return "Your answer came too late and was not taken: nobody had answered in time."
-	case who.Principal():
+	case who.Caller():
 		return fmt.Sprintf("This elicitation was already %s by you. This answer was not accepted.", deed(d.Action))
 	}
 	return fmt.Sprintf("Your answer was too late and was not accepted: the elicitation was already %s by %s.", deed(d.Action), d.By)

@@ -37,50 +37,50 @@ const compositeIssuer = "perdure:composite"
 func Composite(name string) Identity { return Identity{Issuer: compositeIssuer, Subject: name} }
 
 const (
-	// issuerEnd stands between issuer and subject of a principal. No issuer has
+	// issuerEnd is between issuer and subject in the name of a caller. No issuer has
 	// it: OpenID Connect Discovery 1.0 forbids fragments there, and subjects
 	// without an issuer must not have it (Plain).
 	issuerEnd = "#"
-	// maxPrincipal is what search attributes hold, with room for the longer
+	// maxCaller is what search attributes hold, with room for the longer
 	// writing of some characters.
-	maxPrincipal = 200
+	maxCaller = 200
 )
 
 // Plain reports whether a name can be a subject without an issuer.
 func Plain(name string) bool { return name != "" && !strings.Contains(name, issuerEnd) }
 
-// Principal names who an identity is, and nobody else: the subject, for one
+// Caller names who an identity is, and nobody else: the subject, for one
 // with an issuer ISSUER#SUBJECT, so that equal subjects of two issuers are two
-// principals. It is what runs keep as their caller. One of more than 200 bytes
+// callers. It is what runs keep as their caller. One of more than 200 bytes
 // is cut, and ends with a digest of the whole.
-func (who Identity) Principal() string {
+func (who Identity) Caller() string {
 	p := who.Subject
 	if who.Issuer != "" {
 		p = who.Issuer + issuerEnd + who.Subject
 	}
-	if len(p) <= maxPrincipal {
+	if len(p) <= maxCaller {
 		return p
 	}
 	sum := sha256.Sum256([]byte(p))
 	digest := hex.EncodeToString(sum[:16])
-	return strings.ToValidUTF8(p[:maxPrincipal-len(digest)-1], "") + "." + digest
+	return strings.ToValidUTF8(p[:maxCaller-len(digest)-1], "") + "." + digest
 }
 
-// Known is the Principal of an identity that had to show who it is; "" = nobody
+// Known is the Caller of an identity that had to show who it is; "" = nobody
 // had to.
 func (who Identity) Known() string {
 	if who.Issuer == "" && who.Subject == Anonymous {
 		return ""
 	}
-	return who.Principal()
+	return who.Caller()
 }
 
-// FromPrincipal is the inverse of Principal, as far as a policy can tell: what
+// FromCaller is the inverse of Caller, as far as a policy can tell: what
 // is left of a caller once its request is over.
-func FromPrincipal(principal string, groups []string) Identity {
-	issuer, subject, ok := strings.Cut(principal, issuerEnd)
+func FromCaller(caller string, groups []string) Identity {
+	issuer, subject, ok := strings.Cut(caller, issuerEnd)
 	if !ok {
-		issuer, subject = "", principal
+		issuer, subject = "", caller
 	}
 	return Identity{Issuer: issuer, Subject: subject, Groups: groups}
 }

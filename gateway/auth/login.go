@@ -203,15 +203,15 @@ func (l *Login) SignIn(w http.ResponseWriter, r *http.Request, token string) err
 	if err := l.enter(w, browserSession{Token: token}); err != nil {
 		return err
 	}
-	known := knownBrowser{Principal: who.Principal(), Expires: l.now().Add(knownFor).Unix()}
+	known := knownBrowser{Caller: who.Caller(), Expires: l.now().Add(knownFor).Unix()}
 	l.remember(w, knownCookie, l.seals.seal(knownCookie, known), knownFor)
 	return nil
 }
 
 // A knownBrowser is one in which somebody has signed in with a token before.
 type knownBrowser struct {
-	Principal string `json:"principal"`
-	Expires   int64  `json:"expires"` // Unix seconds
+	Caller  string `json:"caller"`
+	Expires int64  `json:"expires"` // Unix seconds
 }
 
 // triesAs is the name under which an attempt to sign in is counted: in a known browser
@@ -223,7 +223,7 @@ func (l *Login) triesAs(r *http.Request) string {
 	if err != nil || l.seals.open(knownCookie, cookie.Value, &known) != nil || l.now().Unix() >= known.Expires {
 		return peerOf(r.RemoteAddr)
 	}
-	return "known " + known.Principal
+	return "known " + known.Caller
 }
 
 // SignOut ends what the browser knows. A copy of the cookie stays good until

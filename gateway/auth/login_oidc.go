@@ -20,7 +20,7 @@ import (
 
 // An OIDCLogin is an OpenID Connect issuer at which people sign in. It is the
 // issuer whose access tokens clients send, so that a person is the same
-// principal in a browser and in a client.
+// caller in a browser and in a client.
 type OIDCLogin struct {
 	Issuer   string // URL, as in its tokens
 	ClientID string // of this server at the issuer

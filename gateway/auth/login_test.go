@@ -63,7 +63,7 @@ func newLoginSite(t *testing.T, options func(url string) auth.LoginOptions) *log
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusForbidden)
 		default:
-			fmt.Fprintf(w, "%s is %s in %v", r.URL.RequestURI(), who.Principal(), who.Groups)
+			fmt.Fprintf(w, "%s is %s in %v", r.URL.RequestURI(), who.Caller(), who.Groups)
 		}
 	})
 	mux.HandleFunc("GET /approvals/login", func(w http.ResponseWriter, r *http.Request) {
@@ -461,7 +461,7 @@ func TestAttackOneTimeLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	signedIn := func(r *http.Request) { r.AddCookie(cookie) }
-	if who, err := l.Authenticate(fromHere(signedIn)); err != nil || who.Principal() != auth.Anonymous {
+	if who, err := l.Authenticate(fromHere(signedIn)); err != nil || who.Caller() != auth.Anonymous {
 		t.Errorf("after the link: %v, %v", who, err)
 	}
 	if _, err := enter(l, code); err == nil {

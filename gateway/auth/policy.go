@@ -33,7 +33,7 @@ const (
 // An Object is what is acted on.
 type Object struct {
 	Tool  string // name under which clients see it: of a backend's tool, or the composite tool of a run
-	Owner string // of a run: Identity.Principal of its caller; unused for Call and Publish
+	Owner string // of a run: Identity.Caller of its caller; unused for Call and Publish
 	Only  *Grant // for Call and Use: who sees the tool, of those who may call it; its Tools do not matter; nil = all of them
 
 	// Hidden, for Call and Use: nobody calls the tool but composite tools that are
@@ -126,7 +126,7 @@ type Grant struct {
 // checks permission.
 func (p *Policy) May(who Identity, action Action, on Object) bool {
 	p = p.now()
-	own := on.Owner != "" && on.Owner == who.Principal()
+	own := on.Owner != "" && on.Owner == who.Caller()
 	switch action {
 	case Call:
 		return on.Admitted || !on.Hidden && (on.Only == nil || on.Only.names(p, who)) && p.mayCall(who, on.Tool)
@@ -208,7 +208,7 @@ func (g Grant) names(p *Policy, who Identity) bool {
 		}
 	}
 	known := who.Issuer == p.Issuer && slices.Contains(g.Subjects, who.Subject)
-	return known || slices.Contains(g.Subjects, who.Principal())
+	return known || slices.Contains(g.Subjects, who.Caller())
 }
 
 // matchesAny reports whether one of the patterns is for a name. The name may itself

@@ -39,7 +39,7 @@ func TestPolicy(t *testing.T) {
 		{Grant: auth.Grant{Tools: []string{"pub_*"}, Subjects: []string{"paul"}}, Uses: []string{"repo_*"}},
 	}}
 	tool := func(name string) auth.Object { return auth.Object{Tool: name} }
-	run := auth.Object{Tool: "deploy", Owner: alice.Principal()}
+	run := auth.Object{Tool: "deploy", Owner: alice.Caller()}
 	forWhom := func(names ...string) auth.Object {
 		question := run
 		question.Approvers = names
@@ -89,7 +89,7 @@ func TestPolicy(t *testing.T) {
 		{"operator cancels", policy, operator, auth.Cancel, run, true},
 		{"operator repairs", policy, operator, auth.Repair, run, true},
 		{"operator does not answer", policy, operator, auth.Answer, run, false},
-		{"operator of other tools", policy, operator, auth.See, auth.Object{Tool: "audit", Owner: alice.Principal()}, false},
+		{"operator of other tools", policy, operator, auth.See, auth.Object{Tool: "audit", Owner: alice.Caller()}, false},
 		{"approver sees", policy, approver, auth.See, run, true},
 		{"approver answers", policy, approver, auth.Answer, run, true},
 		{"approver does not cancel", policy, approver, auth.Cancel, run, false},
@@ -99,7 +99,7 @@ func TestPolicy(t *testing.T) {
 		{"a question for a group whose name is a subject", policy, lead, auth.Answer, forWhom("leads"), false},
 		{"a question for a group that is none of the approver's", policy, approver, auth.Answer, forWhom("group:leads"), false},
 		{"a question for the approver is not the owner's", policy, alice, auth.Answer, forWhom("anna"), false},
-		{"a question for the owner", zero, alice, auth.Answer, forWhom(alice.Principal()), true},
+		{"a question for the owner", zero, alice, auth.Answer, forWhom(alice.Caller()), true},
 		{"who is named and may not answer", policy, mallory, auth.Answer, forWhom("group:*"), false},
 		{"named by a subject of another issuer", policy, auth.Identity{Issuer: "https://evil.example.com", Subject: "anna"}, auth.Answer, forWhom("anna"), false},
 		{"owner does not repair where there are operators", policy, alice, auth.Repair, run, false},
@@ -124,14 +124,14 @@ func TestPolicy(t *testing.T) {
 		{"a publisher", publishing, pub, auth.Publish, tool("pub_x"), true},
 	} {
 		if got := tc.policy.May(tc.who, tc.action, tc.on); got != tc.may {
-			t.Errorf("%s: May(%s, %s, %v) = %v", tc.what, tc.who.Principal(), tc.action, tc.on, got)
+			t.Errorf("%s: May(%s, %s, %v) = %v", tc.what, tc.who.Caller(), tc.action, tc.on, got)
 		}
 	}
 }
 
-// TestPrincipal: two identities never share a principal, and a policy judges
+// TestCallerOfAnIdentity: two identities never share a name, and a policy judges
 // what is left of one as it judges the whole.
-func TestPrincipal(t *testing.T) {
+func TestCallerOfAnIdentity(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 300)
 	identities := []auth.Identity{
@@ -145,17 +145,17 @@ func TestPrincipal(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, who := range identities {
-		p := who.Principal()
+		p := who.Caller()
 		if seen[p] || len(p) > 200 {
-			t.Errorf("principal %q of %+v is taken or too long", p, who)
+			t.Errorf("caller %q of %+v is taken or too long", p, who)
 		}
 		seen[p] = true
-		back := auth.FromPrincipal(p, nil)
-		if back.Principal() != p {
-			t.Errorf("FromPrincipal(%q) has principal %q", p, back.Principal())
+		back := auth.FromCaller(p, nil)
+		if back.Caller() != p {
+			t.Errorf("FromCaller(%q) has caller %q", p, back.Caller())
 		}
 		if len(who.Subject) < 200 && (back.Issuer != who.Issuer || back.Subject != who.Subject) {
-			t.Errorf("FromPrincipal(%q) = %+v, want %+v", p, back, who)
+			t.Errorf("FromCaller(%q) = %+v, want %+v", p, back, who)
 		}
 	}
 	if auth.Plain("https://idp#alice") || auth.Plain("") || !auth.Plain("alice") {

@@ -44,7 +44,7 @@ func TestTokenFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	who, err := f.Authenticate(withToken(aliceToken))
-	if err != nil || who.Principal() != "alice" || !slices.Equal(who.Groups, []string{"dev"}) {
+	if err != nil || who.Caller() != "alice" || !slices.Equal(who.Groups, []string{"dev"}) {
 		t.Errorf("alice is %+v, %v", who, err)
 	}
 	if who, err := f.Authenticate(withToken(robotToken)); err != nil || who.Subject != "robot" {

@@ -61,8 +61,8 @@ func TestAttackBackendRedirects(t *testing.T) {
 // fixed are credentials that are the same for everybody.
 type fixed Headers
 
-func (fixed) Identity(Principal) string { return "" }
-func (f fixed) Headers(context.Context, Principal, Headers) (Headers, error) {
+func (fixed) Identity(Caller) string { return "" }
+func (f fixed) Headers(context.Context, Caller, Headers) (Headers, error) {
 	return Headers(f), nil
 }
 

@@ -169,7 +169,7 @@ func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) 
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	b.health.noteTry()
-	s, listed, err := b.begin(ctx, Principal{}, false)
+	s, listed, err := b.begin(ctx, Caller{}, false)
 	b.health.noteTried()
 	var ttl time.Duration
 	if err == nil {
@@ -239,7 +239,7 @@ func (b *backend) refreshWithin(ctx context.Context, s *session) (time.Duration,
 }
 
 func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, err error) {
-	headers, err := b.headersFor(ctx, Principal{}, nil)
+	headers, err := b.headersFor(ctx, Caller{}, nil)
 	if err != nil {
 		return 0, err
 	}

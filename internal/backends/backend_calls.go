@@ -12,11 +12,11 @@ import (
 func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 	var refused Headers
 	for renewals, resumed := 0, false; ; {
-		headers, err := b.headersFor(ctx, c.Principal, refused)
+		headers, err := b.headersFor(ctx, c.Caller, refused)
 		if err != nil {
 			return nil, notCalled(c, err)
 		}
-		s, err := b.acquire(ctx, c.Principal)
+		s, err := b.acquire(ctx, c.Caller)
 		if err != nil {
 			return nil, notCalled(c, err)
 		}
@@ -97,7 +97,7 @@ func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) er
 }
 
 // acquire takes the session for a call; release returns it.
-func (b *backend) acquire(ctx context.Context, who Principal) (*session, error) {
+func (b *backend) acquire(ctx context.Context, who Caller) (*session, error) {
 	if identity := b.identityOf(who); identity != "" {
 		return b.sessions.visit(ctx, identity, who)
 	}

@@ -90,7 +90,7 @@ type Call struct {
 	Arguments      json.RawMessage // object
 	IdempotencyKey string          // sent in _meta as perdure/idempotency-key; "" = none
 	KeyArgument    string          // argument that takes the key as well; "" = none
-	Principal      Principal       // whose credentials the call carries
+	Caller         Caller          // whose credentials the call carries
 	// Trace goes into _meta and into HTTP headers, for the spans of the backend:
 	// traceparent and tracestate. nil = the call is not traced.
 	Trace map[string]string

@@ -25,8 +25,8 @@ func (Secret) GoString() string             { return hidden }
 func (Secret) LogValue() slog.Value         { return slog.StringValue(hidden) }
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// A Principal is the caller for whom a backend is called.
-type Principal struct {
+// A Caller is the caller for whom a backend is called.
+type Caller struct {
 	// Name is issuer and subject in one, as in runs; "" = nobody: perdure itself lists the
 	// tools.
 	Name string
@@ -43,16 +43,16 @@ type Principal struct {
 
 // Credentials authenticate calls of one backend.
 type Credentials interface {
-	// Identity names the credentials of requests for a principal. Requests of the same
+	// Identity names the credentials of requests for a caller. Requests of the same
 	// identity share a session, which is never used for another. "" = the same
 	// credentials for everybody.
-	Identity(who Principal) string
-	// Headers are those of a request for the principal. refused are the headers that the
+	Identity(who Caller) string
+	// Headers are those of a request for the caller. refused are the headers that the
 	// backend has just answered with 401, nil = none: they are not given again unless they
 	// may work now.
 	//
 	// The error is a *CredentialsError unless ctx has ended. It contains no secret.
-	Headers(ctx context.Context, who Principal, refused Headers) (Headers, error)
+	Headers(ctx context.Context, who Caller, refused Headers) (Headers, error)
 }
 
 // Headers are HTTP headers by name. They hold secrets.

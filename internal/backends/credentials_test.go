@@ -20,19 +20,19 @@ type tokens struct {
 	shared bool
 
 	mu      sync.Mutex
-	current map[string]string // token by principal
+	current map[string]string // token by caller
 	next    map[string]string // that follows when the current one is refused
 	asked   int
 }
 
-func (k *tokens) Identity(who Principal) string {
+func (k *tokens) Identity(who Caller) string {
 	if k.shared {
 		return ""
 	}
 	return who.Name
 }
 
-func (k *tokens) Headers(_ context.Context, who Principal, refused Headers) (Headers, error) {
+func (k *tokens) Headers(_ context.Context, who Caller, refused Headers) (Headers, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked++
@@ -104,7 +104,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// Each call carries the credentials of its principal, and no session is used
+// Each call carries the credentials of its caller, and no session is used
 // with those of two.
 func TestCredentialsOfEachCaller(t *testing.T) {
 	t.Parallel()
@@ -119,7 +119,7 @@ func TestCredentialsOfEachCaller(t *testing.T) {
 		for i := range 20 {
 			calls.Go(func() {
 				who := []string{"ada", "ben"}[i%2]
-				if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Principal: Principal{Name: who}}); err != nil {
+				if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Caller: Caller{Name: who}}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -161,7 +161,7 @@ func TestRefusedCredentialIsRenewed(t *testing.T) {
 			config.Credentials = keys
 			p := open(t, config)
 			call := func() error {
-				_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Principal: Principal{Name: "ada"}})
+				_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Caller: Caller{Name: "ada"}})
 				return err
 			}
 			if err := call(); err != nil {
@@ -205,7 +205,7 @@ func TestCredentialsNeeded(t *testing.T) {
 	config.Credentials = keys
 	p := open(t, config)
 	for who, reason := range map[string]string{"ben": "no token for ben", "ada": "401"} {
-		_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Principal: Principal{Name: who}})
+		_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Caller: Caller{Name: who}})
 		if ce := callError(t, err); ce.Outcome != CredentialsNeeded || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: outcome %d, %v", who, ce.Outcome, err)
 		}
@@ -218,15 +218,15 @@ func TestCredentialsNeeded(t *testing.T) {
 func TestHeaderThatRepeatsRequests(t *testing.T) {
 	t.Parallel()
 	b := newBackend(Config{Name: "be", Credentials: static{"idempotency-key": "1"}}, newAnswers(), slog.New(slog.DiscardHandler), func() {})
-	if _, err := b.headersFor(t.Context(), Principal{}, nil); err == nil || !strings.Contains(err.Error(), "idempotent") {
+	if _, err := b.headersFor(t.Context(), Caller{}, nil); err == nil || !strings.Contains(err.Error(), "idempotent") {
 		t.Errorf("error %v", err)
 	}
 }
 
 type static Headers
 
-func (static) Identity(Principal) string { return "" }
-func (h static) Headers(context.Context, Principal, Headers) (Headers, error) {
+func (static) Identity(Caller) string { return "" }
+func (h static) Headers(context.Context, Caller, Headers) (Headers, error) {
 	return Headers(h), nil
 }
 
@@ -237,7 +237,7 @@ func TestSessionsOfVisitorsEnd(t *testing.T) {
 	config.Credentials = &tokens{current: map[string]string{"": "t", "ada": "t", "ben": "t"}}
 	p := open(t, config)
 	for _, who := range []string{"ada", "ben"} {
-		if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Principal: Principal{Name: who}}); err != nil {
+		if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Caller: Caller{Name: who}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestSessionsOfVisitorsEnd(t *testing.T) {
 	if left != 1 {
 		t.Errorf("%d visitors left", left)
 	}
-	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Principal: Principal{Name: "ada"}}); err != nil {
+	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Caller: Caller{Name: "ada"}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -259,18 +259,18 @@ func TestSessionsOfVisitorsEnd(t *testing.T) {
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	const planted = "s3cret-value"
-	call := Call{Backend: "be", Principal: Principal{Name: "ada", Token: planted, Expires: time.Now()}}
+	call := Call{Backend: "be", Caller: Caller{Name: "ada", Token: planted, Expires: time.Now()}}
 	headers := Headers{"Authorization": planted}
 	var log strings.Builder
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	logger.Info("call", "call", call, "headers", headers, "token", call.Principal.Token)
+	logger.Info("call", "call", call, "headers", headers, "token", call.Caller.Token)
 	logger = slog.New(slog.NewJSONHandler(&log, nil))
-	logger.Info("call", "call", call, "headers", headers, "token", call.Principal.Token)
-	encoded, err := json.Marshal([]any{call.Principal, headers})
+	logger.Info("call", "call", call, "headers", headers, "token", call.Caller.Token)
+	encoded, err := json.Marshal([]any{call.Caller, headers})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := fmt.Sprintf("%v %+v %#v %s %q %x\n%s\n%s", call, call, call, headers, headers, call.Principal.Token, encoded, log.String())
+	shown := fmt.Sprintf("%v %+v %#v %s %q %x\n%s\n%s", call, call, call, headers, headers, call.Caller.Token, encoded, log.String())
 	if strings.Contains(shown, planted) || strings.Contains(shown, fmt.Sprintf("%x", planted)) {
 		t.Errorf("the secret is shown: %s", shown)
 	}

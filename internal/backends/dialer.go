@@ -22,10 +22,10 @@ type dialer struct {
 	meter  *meter
 }
 
-// begin starts a session with the credentials of a principal, and lists the
+// begin starts a session with the credentials of a caller, and lists the
 // tools. A server that turns out to speak only revisions before 2026-07-28 is
 // spoken to in these, over a connection of its own.
-func (d *dialer) begin(ctx context.Context, who Principal, visitor bool) (*session, *listing, error) {
+func (d *dialer) begin(ctx context.Context, who Caller, visitor bool) (*session, *listing, error) {
 	s, err := d.dial(ctx, who, visitor, false)
 	if err == nil {
 		var listed *listing
@@ -52,7 +52,7 @@ func (d *dialer) begin(ctx context.Context, who Principal, visitor bool) (*sessi
 
 // dial starts a session. If the backend refuses the credentials, it is tried
 // again with renewed ones.
-func (d *dialer) dial(ctx context.Context, who Principal, visitor, older bool) (*session, error) {
+func (d *dialer) dial(ctx context.Context, who Caller, visitor, older bool) (*session, error) {
 	var refused Headers
 	for renewals := 0; ; renewals++ {
 		headers, err := d.headersFor(ctx, who, refused)
@@ -131,7 +131,7 @@ func (d *dialer) transport(s *session) (transport.Interface, error) {
 
 // headersFor gives the headers of a request: those that are forwarded, and those with
 // credentials.
-func (d *dialer) headersFor(ctx context.Context, who Principal, refused Headers) (Headers, error) {
+func (d *dialer) headersFor(ctx context.Context, who Caller, refused Headers) (Headers, error) {
 	own, err := d.credentials(ctx, who, refused)
 	if err != nil || len(who.Forwarded.Headers) == 0 || d.cfg.Transport == Stdio {
 		return own, err
@@ -142,7 +142,7 @@ func (d *dialer) headersFor(ctx context.Context, who Principal, refused Headers)
 }
 
 // credentials asks for the headers with credentials; none if the backend wants none.
-func (d *dialer) credentials(ctx context.Context, who Principal, refused Headers) (Headers, error) {
+func (d *dialer) credentials(ctx context.Context, who Caller, refused Headers) (Headers, error) {
 	if d.cfg.Credentials == nil {
 		return nil, nil
 	}
@@ -163,8 +163,8 @@ func (d *dialer) credentials(ctx context.Context, who Principal, refused Headers
 	return headers, nil
 }
 
-// identityOf is the identity whose session a call for the principal takes.
-func (d *dialer) identityOf(who Principal) (identity string) {
+// identityOf is the identity whose session a call for the caller takes.
+func (d *dialer) identityOf(who Caller) (identity string) {
 	if d.cfg.Credentials != nil {
 		identity = d.cfg.Credentials.Identity(who)
 	}

@@ -434,9 +434,9 @@ func TestAwait(t *testing.T) {
 // lateCredentials are there after a while.
 type lateCredentials struct{ there atomic.Bool }
 
-func (*lateCredentials) Identity(Principal) string { return "" }
+func (*lateCredentials) Identity(Caller) string { return "" }
 
-func (c *lateCredentials) Headers(context.Context, Principal, Headers) (Headers, error) {
+func (c *lateCredentials) Headers(context.Context, Caller, Headers) (Headers, error) {
 	if !c.there.Load() {
 		return nil, &CredentialsError{Reason: "none yet", Caller: true}
 	}

@@ -198,7 +198,7 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 	req.Params.Name = c.Tool
 	req.Params.RawArguments = c.Arguments
 	meta := map[string]any{}
-	for name, value := range c.Principal.Forwarded.Meta {
+	for name, value := range c.Caller.Forwarded.Meta {
 		meta[name] = value
 	}
 	if c.IdempotencyKey != "" {

@@ -25,7 +25,7 @@ type visitor struct {
 func (v *visitor) idle() bool { return v.session != nil && v.session.uses == 0 }
 
 // visit takes the session of an identity, which it opens if there is none.
-func (k *sessions) visit(ctx context.Context, identity string, who Principal) (*session, error) {
+func (k *sessions) visit(ctx context.Context, identity string, who Caller) (*session, error) {
 	for {
 		v, err := k.visitorOf(identity, who)
 		if err != nil {
@@ -55,7 +55,7 @@ func (k *sessions) visit(ctx context.Context, identity string, who Principal) (*
 
 // visitorOf is the visitor of an identity; a new one if the session of the last one is
 // unusable.
-func (k *sessions) visitorOf(identity string, who Principal) (*visitor, error) {
+func (k *sessions) visitorOf(identity string, who Caller) (*visitor, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
@@ -73,7 +73,7 @@ func (k *sessions) visitorOf(identity string, who Principal) (*visitor, error) {
 }
 
 // receive opens the session of a visitor.
-func (k *sessions) receive(v *visitor, who Principal) {
+func (k *sessions) receive(v *visitor, who Caller) {
 	ctx, cancel := context.WithTimeout(k.ctx, connectTimeout)
 	defer cancel()
 	// The tools are known; but mcp-go's client must have listed them, since it puts

@@ -154,7 +154,7 @@ func (b *Broker) OnDeposit(f func(backend string)) {
 // It gives the backends that have a grant now (good), and those of them that runs
 // waited for (given). Errors are only logged: a run that lacks a credential waits for
 // it.
-func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []string) (good, given []string) {
+func (b *Broker) Deposit(ctx context.Context, who backends.Caller, needed []string) (good, given []string) {
 	if who.Token == "" || len(who.Token) > maxSecret || who.Name == "" || !b.anyPerCaller() {
 		return nil, nil
 	}

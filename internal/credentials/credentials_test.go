@@ -105,7 +105,7 @@ func (l *lab) Write(p []byte) (int, error) {
 }
 
 // deposit gives the backends for which runs waited.
-func (l *lab) deposit(who backends.Principal, needed ...string) []string {
+func (l *lab) deposit(who backends.Caller, needed ...string) []string {
 	l.t.Helper()
 	good, given := l.broker.Deposit(l.t.Context(), who, needed)
 	for _, backend := range given {
@@ -116,19 +116,19 @@ func (l *lab) deposit(who backends.Principal, needed ...string) []string {
 	return given
 }
 
-// call calls the backend's tool for a principal.
-func (l *lab) call(who backends.Principal) error {
+// call calls the backend's tool for a caller.
+func (l *lab) call(who backends.Caller) error {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
-	_, err := l.pool.Call(ctx, backends.Call{Backend: "be", Tool: "work", Principal: who})
+	_, err := l.pool.Call(ctx, backends.Call{Backend: "be", Tool: "work", Caller: who})
 	if err != nil {
 		fmt.Fprintf(l, "error: %v\n", err)
 	}
 	return err
 }
 
-func (l *lab) must(who backends.Principal, header string) {
+func (l *lab) must(who backends.Caller, header string) {
 	l.t.Helper()
 	if err := l.call(who); err != nil {
 		l.t.Fatal(err)
@@ -139,7 +139,7 @@ func (l *lab) must(who backends.Principal, header string) {
 }
 
 // lacks checks that a call is not made for lack of a credential.
-func (l *lab) lacks(who backends.Principal, reason string, caller bool) {
+func (l *lab) lacks(who backends.Caller, reason string, caller bool) {
 	l.t.Helper()
 	before := l.backend.count()
 	err := l.call(who)
@@ -290,8 +290,8 @@ func refuses(status int, code string) func(url.Values, string, string) (int, str
 	}
 }
 
-func ada(token string, life time.Duration) backends.Principal {
-	p := backends.Principal{Name: "https://idp#ada", Token: backends.Secret(token)}
+func ada(token string, life time.Duration) backends.Caller {
+	p := backends.Caller{Name: "https://idp#ada", Token: backends.Secret(token)}
 	if life != 0 {
 		p.Expires = time.Now().Add(life)
 	}
@@ -299,7 +299,7 @@ func ada(token string, life time.Duration) backends.Principal {
 }
 
 // run is ada in a run: her request is over.
-var run = backends.Principal{Name: "https://idp#ada"}
+var run = backends.Caller{Name: "https://idp#ada"}
 
 func TestHeader(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
@@ -420,7 +420,7 @@ func TestTokenExchange(t *testing.T) {
 	l.must(run, "Bearer got-2") // exchanged again, as the caller's token is still good
 	l.pass(time.Hour)
 	l.lacks(run, "has expired", true)
-	l.lacks(backends.Principal{Name: "https://idp#ben"}, "there is no credential", true)
+	l.lacks(backends.Caller{Name: "https://idp#ben"}, "there is no credential", true)
 	l.silent("s3cret", "t0ken", "got-")
 }
 
@@ -532,7 +532,7 @@ func TestDirectCalls(t *testing.T) {
 		l.backend.accept("Bearer for-ada-t0ken", "Bearer for-ben-t0ken")
 		return exchanging(l)
 	})
-	ben := backends.Principal{Name: "https://idp#ben", Token: "ben-t0ken", Expires: time.Now().Add(time.Hour)}
+	ben := backends.Caller{Name: "https://idp#ben", Token: "ben-t0ken", Expires: time.Now().Add(time.Hour)}
 	for range 2 {
 		l.must(ada("ada-t0ken", time.Hour), "Bearer for-ada-t0ken")
 		l.must(ben, "Bearer for-ben-t0ken")
@@ -606,12 +606,12 @@ func TestListingTakesNothingAway(t *testing.T) {
 	l.deposit(ada("ada-t0ken", time.Hour), "be")
 	l.idp.answers(refuses(400, "invalid_grant"))
 	nobody := l.broker.For("be")
-	sent, err := nobody.Headers(t.Context(), backends.Principal{}, nil)
+	sent, err := nobody.Headers(t.Context(), backends.Caller{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var needed *backends.CredentialsError
-	if _, err := nobody.Headers(t.Context(), backends.Principal{}, sent); !errors.As(err, &needed) {
+	if _, err := nobody.Headers(t.Context(), backends.Caller{}, sent); !errors.As(err, &needed) {
 		t.Fatalf("error %v, want that a credential is needed", err)
 	}
 	l.start(exchanging(l))

@@ -75,18 +75,18 @@ func (g grant) stored(wanted bool) (store.Grant, error) {
 
 // Identity implements backends.Credentials. Nobody is an identity, too: its session only
 // lists tools.
-func (d *delegated) Identity(who backends.Principal) string { return who.Name }
+func (d *delegated) Identity(who backends.Caller) string { return who.Name }
 
 // Headers implements backends.Credentials. Nobody gets the latest caller's credentials:
 // the tools listed with them are shown to all.
-func (d *delegated) Headers(ctx context.Context, who backends.Principal, refused backends.Headers) (backends.Headers, error) {
+func (d *delegated) Headers(ctx context.Context, who backends.Caller, refused backends.Headers) (backends.Headers, error) {
 	if d.PassThrough && who.Token != "" {
 		if sent(refused, who.Token) {
 			return nil, d.missing("the backend refuses the caller's token")
 		}
 		return bearer(who.Token), nil
 	}
-	key := store.Key{Principal: who.Name, Backend: d.backend}
+	key := store.Key{Caller: who.Name, Backend: d.backend}
 	if who.Name == "" {
 		latest, ok, err := d.broker.grants.Latest(ctx, d.backend)
 		if err != nil {
@@ -116,7 +116,7 @@ func (d *delegated) missing(why string) *backends.CredentialsError {
 // renew renews a grant and stores it. No other process renews it meanwhile: many servers
 // take a refresh token only once. A grant that cannot be renewed for a call is removed,
 // and marked as wanted if a run needs it.
-func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Principal, refused backends.Headers) (g grant, err error) {
+func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Caller, refused backends.Headers) (g grant, err error) {
 	var needed *backends.CredentialsError
 	err = d.broker.grants.Change(ctx, key, func(ctx context.Context, was store.Grant) (store.Grant, error) {
 		g = decode(was.Secret)
@@ -149,7 +149,7 @@ func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Princ
 }
 
 // makeGood gets a new access token: with the refresh token, else with the caller's.
-func (d *delegated) makeGood(ctx context.Context, g *grant, who backends.Principal, refused backends.Headers) error {
+func (d *delegated) makeGood(ctx context.Context, g *grant, who backends.Caller, refused backends.Headers) error {
 	now := d.broker.now()
 	isRefused := g.Access != "" && sent(refused, backends.Secret(g.Access))
 	if d.PassThrough || isRefused && g.Replaced && now.Sub(g.Issued) < distrust {
@@ -206,8 +206,8 @@ const worthwhile = time.Minute
 
 // deposit makes a grant of the token of a request, unless the stored one is good enough.
 // It reports whether a run waited for it.
-func (d *delegated) deposit(ctx context.Context, who backends.Principal) (waited bool, err error) {
-	key := store.Key{Principal: who.Name, Backend: d.backend}
+func (d *delegated) deposit(ctx context.Context, who backends.Caller) (waited bool, err error) {
+	key := store.Key{Caller: who.Name, Backend: d.backend}
 	was, err := d.broker.grants.Get(ctx, key)
 	if err != nil || !d.wants(was, who) {
 		return false, err
@@ -237,7 +237,7 @@ func (d *delegated) deposit(ctx context.Context, who backends.Principal) (waited
 }
 
 // wants reports whether a caller's token would improve a grant.
-func (d *delegated) wants(was store.Grant, who backends.Principal) bool {
+func (d *delegated) wants(was store.Grant, who backends.Caller) bool {
 	g := decode(was.Secret)
 	until, forever := g.lasts()
 	switch {
@@ -254,7 +254,7 @@ func (d *delegated) wants(was store.Grant, who backends.Principal) bool {
 // fresh is a grant made of the token of a request. It exchanges the token early, since
 // the result may outlive the token; if the token endpoint does not answer, it keeps the
 // token for later.
-func (d *delegated) fresh(ctx context.Context, g grant, who backends.Principal, wanted bool) (grant, error) {
+func (d *delegated) fresh(ctx context.Context, g grant, who backends.Caller, wanted bool) (grant, error) {
 	now := d.broker.now()
 	if !who.Expires.IsZero() && !now.Before(who.Expires) {
 		return g, errors.New("the token of the request has expired")

@@ -76,7 +76,7 @@ func TestForwardedToABackend(t *testing.T) {
 		return credentials.Strategy{Header: &credentials.Header{Name: "X-Other", Value: credentials.Source{Inline: "own"}}}
 	})
 	for _, key := range []backends.Secret{"blue", "red", "blue"} {
-		l.must(backends.Principal{Name: "ada", Forwarded: backends.Forwarded{Headers: backends.Headers{"X-Key": key, "X-Other": "theirs"}}}, string(key))
+		l.must(backends.Caller{Name: "ada", Forwarded: backends.Forwarded{Headers: backends.Headers{"X-Key": key, "X-Other": "theirs"}}}, string(key))
 	}
 	l.must(run, "")
 	keys := map[string]map[string]bool{} // by session

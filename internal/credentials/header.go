@@ -77,10 +77,10 @@ func (s Source) where() string {
 type header struct{ Header }
 
 // Identity implements backends.Credentials.
-func (*header) Identity(backends.Principal) string { return "" }
+func (*header) Identity(backends.Caller) string { return "" }
 
 // Headers implements backends.Credentials.
-func (h *header) Headers(_ context.Context, _ backends.Principal, refused backends.Headers) (backends.Headers, error) {
+func (h *header) Headers(_ context.Context, _ backends.Caller, refused backends.Headers) (backends.Headers, error) {
 	value, err := h.Value.Read()
 	if err != nil {
 		return nil, &backends.CredentialsError{Reason: fmt.Sprintf("the header %s: %s", h.Name, err)}

@@ -38,10 +38,10 @@ type own struct {
 }
 
 // Identity implements backends.Credentials.
-func (*own) Identity(backends.Principal) string { return "" }
+func (*own) Identity(backends.Caller) string { return "" }
 
 // Headers implements backends.Credentials.
-func (o *own) Headers(ctx context.Context, _ backends.Principal, refused backends.Headers) (backends.Headers, error) {
+func (o *own) Headers(ctx context.Context, _ backends.Caller, refused backends.Headers) (backends.Headers, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.broker.now()

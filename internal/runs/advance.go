@@ -138,7 +138,7 @@ type far struct {
 	before, done, total float64 // total 0 = unknown
 }
 
-func (f *far) tell(line workflows.Told) {
+func (f *far) tell(line workflows.ScriptLine) {
 	if line.Done <= 0 && line.Total <= 0 { // a line of its log
 		return
 	}

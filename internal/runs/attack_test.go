@@ -252,7 +252,7 @@ func TestAttackSignalsAreRecorded(t *testing.T) {
 		workflows.AnswerSignal: workflows.Answer{ElicitationID: "ask#1", Action: "accept", AnsweredBy: "ada", Content: json.RawMessage(`{}`)},
 		workflows.AskedSignal:  workflows.Asked{ElicitationID: "ask#1", Asking: workflows.Asking{Question: "q", Outcome: workflows.Unable, Reason: "call this number"}},
 		workflows.AttachSignal: workflows.Attached{Request: "somebody else's"},
-		workflows.ChildSignal:  workflows.ChildTold{RunID: "x/y", StepPath: "write", Elicitation: &elicitation},
+		workflows.ChildSignal:  workflows.ChildReport{RunID: "x/y", StepPath: "write", Elicitation: &elicitation},
 		workflows.AdoptSignal:  workflows.Adopted{StepPath: "write"},
 
 		quarantine.ReleaseSignal: map[string]string{"by": "ada"},

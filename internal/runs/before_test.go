@@ -144,8 +144,8 @@ func TestResumeOfAStepCalledCompensate(t *testing.T) {
 	}
 	const path = "each[0]/compensate[0]"
 	record := &workflows.Journal{
-		Input:     workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
-		Unsettled: map[workflows.StepPath]workflows.Unsettled{path: {Times: 1}},
+		Input:          workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
+		OutcomeUnknown: map[workflows.StepPath]workflows.UnknownCall{path: {Times: 1}},
 	}
 	plan, err := resume.Of("nested/1", "execution", record, resume.Request{Otherwise: resume.Happened}, nil)
 	if err != nil {

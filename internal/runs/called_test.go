@@ -596,7 +596,7 @@ func TestCalledRunIsDeleted(t *testing.T) {
 	remove(t, temporal, gate.Run)
 	// It looks whether the called run is there within the hour, or when a worker
 	// tells it that the run ends, as here.
-	told := workflows.ChildTold{RunID: gate.Run, StepPath: "review", Ends: true}
+	told := workflows.ChildReport{RunID: gate.Run, StepPath: "review", Ends: true}
 	if err := temporal.SignalWorkflow(t.Context(), string(id), "", workflows.ChildSignal, signed(workflows.ChildSignal, string(id), told)); err != nil {
 		t.Fatal(err)
 	}
@@ -610,7 +610,7 @@ func TestCalledRunIsDeleted(t *testing.T) {
 		t.Errorf("got %+v, %v", plan, err)
 	}
 	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{From: []string{"review"}})
-	if err != nil || len(plan.Unsettled) > 0 {
+	if err != nil || len(plan.OutcomeUnknown) > 0 {
 		t.Errorf("got %+v, %v", plan, err)
 	}
 	plan, err = c.Resumptions().Plan(t.Context(), id, resume.Request{Results: map[workflows.StepPath]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})

@@ -183,7 +183,7 @@ func groupOf(plan *resume.Plan, err error) PreviewGroup {
 	}
 	g := PreviewGroup{Outlook: Resumes, Steps: sites(plan), RepeatedCall: general(plan.RepeatedCall(), "")}
 	switch {
-	case len(plan.Unsettled) > 0:
+	case len(plan.OutcomeUnknown) > 0:
 		g.Outlook = OutcomeUnknown
 	case len(plan.AtRisk()) > 0:
 		g.Outlook = Repeats
@@ -195,7 +195,7 @@ func groupOf(plan *resume.Plan, err error) PreviewGroup {
 // numbers of items.
 func sites(plan *resume.Plan) []resume.Step {
 	steps := slices.Clone(plan.Steps)
-	for _, u := range plan.Unsettled {
+	for _, u := range plan.OutcomeUnknown {
 		steps = slices.DeleteFunc(steps, func(s resume.Step) bool { return s.Path == u.Path })
 		steps = append(steps, resume.Step{Path: u.Path, Tool: u.Call.Tool, Plan: resume.Unknown})
 	}

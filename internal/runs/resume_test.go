@@ -229,10 +229,10 @@ func TestResumeOfUnknownOutcomes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "four" || plan.Unsettled[0].Call.Key != key {
-				t.Errorf("unsettled: %+v", plan.Unsettled)
+			if len(plan.OutcomeUnknown) != 1 || plan.OutcomeUnknown[0].Path != "four" || plan.OutcomeUnknown[0].Call.Key != key {
+				t.Errorf("unsettled: %+v", plan.OutcomeUnknown)
 			}
-			if err := c.Resumptions().Execute(t.Context(), plan); !errors.Is(err, runs.ErrUnsettled) {
+			if err := c.Resumptions().Execute(t.Context(), plan); !errors.Is(err, runs.ErrOutcomeUnknown) {
 				t.Errorf("without a word about it: %v", err)
 			}
 			resumeRun(t, c, id, tc.request)
@@ -516,7 +516,7 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 				t.Errorf("the run is %s", got)
 			}
 			plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
-			if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "only" {
+			if err != nil || len(plan.OutcomeUnknown) != 1 || plan.OutcomeUnknown[0].Path != "only" {
 				t.Fatalf("the plan is %+v, %v", plan, err)
 			}
 			resumeRun(t, c, id, resume.Request{Otherwise: runs.Happened})

@@ -28,9 +28,9 @@ import (
 
 // Errors of resumptions that callers branch on.
 var (
-	ErrNotResumable = errors.New("there is nothing to resume")
-	ErrUnsettled    = resume.ErrUnsettled
-	ErrChanged      = errors.New("the run has changed in the meantime")
+	ErrNotResumable   = errors.New("there is nothing to resume")
+	ErrOutcomeUnknown = resume.ErrOutcomeUnknown
+	ErrChanged        = errors.New("the run has changed in the meantime")
 )
 
 // Resumptions resume runs that have ended without completing. Their methods may be called
@@ -101,12 +101,12 @@ func (r Resumptions) journal(ctx context.Context, id RunID, execution string, re
 }
 
 // Execute resumes a run as planned: in a new execution of the same run, with the same
-// ID for those who follow it. It is ErrUnsettled while the plan has Unsettled calls,
+// ID for those who follow it. It is ErrOutcomeUnknown while the plan has calls with an unknown outcome,
 // and ErrChanged if the run was resumed since it was planned.
 func (r Resumptions) Execute(ctx context.Context, plan *resume.Plan) error {
 	c := r.c
-	if len(plan.Unsettled) > 0 {
-		return fmt.Errorf("run %s: %w; record it with --unknown for %s", plan.ID, ErrUnsettled, strings.Join(plan.UnsettledPaths(), ", "))
+	if len(plan.OutcomeUnknown) > 0 {
+		return fmt.Errorf("run %s: %w; record it with --unknown for %s", plan.ID, ErrOutcomeUnknown, strings.Join(plan.UnknownPaths(), ", "))
 	}
 	size, err := json.Marshal(plan.Input)
 	if err != nil {

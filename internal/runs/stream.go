@@ -68,7 +68,7 @@ func (s *stream) fact(fact history.Fact) {
 			s.wait(f.Wait, Event{StepEnded: true, StepStatus: f.Status})
 		}
 	case history.Said:
-		s.advance.far.tell(f.Told)
+		s.advance.far.tell(f.ScriptLine)
 		s.tell(Event{Kind: EventSaid, StepID: f.StepPath.Top(), StepPath: f.StepPath, What: said(f, s.moment.At).String()})
 	case history.ElicitationChanged:
 		s.elicitation(f)

@@ -53,5 +53,5 @@ func acting(caller workflows.Caller, as string) auth.Identity {
 	if as != "" {
 		return auth.Composite(as)
 	}
-	return auth.FromPrincipal(caller.Subject, caller.Groups)
+	return auth.FromCaller(caller.Subject, caller.Groups)
 }

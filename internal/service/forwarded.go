@@ -19,7 +19,7 @@ type keptPool struct {
 
 // Call calls a backend's tool.
 func (p keptPool) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
-	if who := &call.Principal; who.Run != "" {
+	if who := &call.Caller; who.Run != "" {
 		var err error
 		if who.Forwarded, err = p.kept.Forwarded(ctx, who.Name, who.Run); err != nil {
 			outcome := backends.NotSent

@@ -34,13 +34,13 @@ var _ Grants = (*Files)(nil)
 
 // A record is a grant in a file.
 type record struct {
-	Principal string    `json:"principal"`
-	Backend   string    `json:"backend"`
-	KeyID     string    `json:"keyId,omitempty"`
-	Sealed    []byte    `json:"sealed,omitempty"`
-	Expires   time.Time `json:"expires,omitzero"`
-	Wanted    bool      `json:"wanted,omitempty"`
-	Changed   time.Time `json:"changed"`
+	Caller  string    `json:"caller"`
+	Backend string    `json:"backend"`
+	KeyID   string    `json:"keyId,omitempty"`
+	Sealed  []byte    `json:"sealed,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+	Wanted  bool      `json:"wanted,omitempty"`
+	Changed time.Time `json:"changed"`
 }
 
 // OpenFiles keeps grants in a directory, which it makes. A nil logger discards.
@@ -111,10 +111,10 @@ func (f *Files) Latest(_ context.Context, backend string) (Key, bool, error) {
 }
 
 // Wanted implements Grants.
-func (f *Files) Wanted(_ context.Context, principal string) ([]string, error) {
+func (f *Files) Wanted(_ context.Context, caller string) ([]string, error) {
 	var backends []string
 	err := f.each(func(_ string, r record) {
-		if r.Principal == principal && r.Wanted {
+		if r.Caller == caller && r.Wanted {
 			backends = append(backends, r.Backend)
 		}
 	})
@@ -165,7 +165,7 @@ func (f *Files) prune(context.Context) {
 	}
 }
 
-func (r record) key() Key { return Key{Principal: r.Principal, Backend: r.Backend} }
+func (r record) key() Key { return Key{Caller: r.Caller, Backend: r.Backend} }
 
 // opened is a record as a grant.
 func (f *Files) opened(key Key, r record) Grant {
@@ -225,7 +225,7 @@ func (f *Files) write(key Key, g Grant) error {
 		}
 		return nil
 	}
-	r := record{Principal: key.Principal, Backend: key.Backend, Expires: g.Expires, Wanted: g.Wanted, Changed: time.Now().UTC()}
+	r := record{Caller: key.Caller, Backend: key.Backend, Expires: g.Expires, Wanted: g.Wanted, Changed: time.Now().UTC()}
 	if len(g.Secret) > 0 {
 		r.KeyID, r.Sealed = f.keys.seal(key, g.Secret)
 	}

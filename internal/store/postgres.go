@@ -275,8 +275,8 @@ func (p *Postgres) Get(ctx context.Context, key Key) (Grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
 	var r row
-	err := p.pool.QueryRow(ctx, "select "+columns+" from grants where principal = $1 and backend = $2",
-		key.Principal, key.Backend).Scan(r.fields()...)
+	err := p.pool.QueryRow(ctx, "select "+columns+" from grants where caller = $1 and backend = $2",
+		key.Caller, key.Backend).Scan(r.fields()...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Grant{}, nil
@@ -293,13 +293,13 @@ func (p *Postgres) Change(ctx context.Context, key Key, f func(context.Context, 
 	defer cancel()
 	var refused error // f's own, which must not be wrapped
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "insert into grants (principal, backend) values ($1, $2) on conflict do nothing",
-			key.Principal, key.Backend); err != nil {
+		if _, err := tx.Exec(ctx, "insert into grants (caller, backend) values ($1, $2) on conflict do nothing",
+			key.Caller, key.Backend); err != nil {
 			return err
 		}
 		var r row
-		if err := tx.QueryRow(ctx, "select "+columns+" from grants where principal = $1 and backend = $2 for update",
-			key.Principal, key.Backend).Scan(r.fields()...); err != nil {
+		if err := tx.QueryRow(ctx, "select "+columns+" from grants where caller = $1 and backend = $2 for update",
+			key.Caller, key.Backend).Scan(r.fields()...); err != nil {
 			return err
 		}
 		now, err := f(ctx, p.grant(key, r))
@@ -320,7 +320,7 @@ func (p *Postgres) Change(ctx context.Context, key Key, f func(context.Context, 
 
 func (p *Postgres) put(ctx context.Context, tx pgx.Tx, key Key, g Grant) error {
 	if g.empty() {
-		_, err := tx.Exec(ctx, "delete from grants where principal = $1 and backend = $2", key.Principal, key.Backend)
+		_, err := tx.Exec(ctx, "delete from grants where caller = $1 and backend = $2", key.Caller, key.Backend)
 		return err
 	}
 	r := row{wanted: g.Wanted}
@@ -331,7 +331,7 @@ func (p *Postgres) put(ctx context.Context, tx pgx.Tx, key Key, g Grant) error {
 		r.keyID, r.sealed = p.keys.seal(key, g.Secret)
 	}
 	_, err := tx.Exec(ctx, `update grants set key_id = $3, sealed = $4, expires = $5, wanted = $6, changed = clock_timestamp()
-		where principal = $1 and backend = $2`, key.Principal, key.Backend, r.keyID, r.sealed, r.expires, r.wanted)
+		where caller = $1 and backend = $2`, key.Caller, key.Backend, r.keyID, r.sealed, r.expires, r.wanted)
 	return err
 }
 
@@ -339,7 +339,7 @@ func (p *Postgres) put(ctx context.Context, tx pgx.Tx, key Key, g Grant) error {
 func (p *Postgres) Latest(ctx context.Context, backend string) (Key, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
-	rows, err := p.pool.Query(ctx, "select principal, "+columns+` from grants
+	rows, err := p.pool.Query(ctx, "select caller, "+columns+` from grants
 		where backend = $1 and sealed is not null and (expires is null or expires > now())
 		order by changed desc limit 10`, backend)
 	if err != nil {
@@ -348,7 +348,7 @@ func (p *Postgres) Latest(ctx context.Context, backend string) (Key, bool, error
 	defer rows.Close()
 	for rows.Next() {
 		key, r := Key{Backend: backend}, row{}
-		if err := rows.Scan(append([]any{&key.Principal}, r.fields()...)...); err != nil {
+		if err := rows.Scan(append([]any{&key.Caller}, r.fields()...)...); err != nil {
 			return Key{}, false, fmt.Errorf("reading the store: %w", err)
 		}
 		if p.grant(key, r).Secret != nil {
@@ -362,10 +362,10 @@ func (p *Postgres) Latest(ctx context.Context, backend string) (Key, bool, error
 }
 
 // Wanted implements Grants.
-func (p *Postgres) Wanted(ctx context.Context, principal string) ([]string, error) {
+func (p *Postgres) Wanted(ctx context.Context, caller string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
-	rows, err := p.pool.Query(ctx, "select backend from grants where principal = $1 and wanted order by backend", principal)
+	rows, err := p.pool.Query(ctx, "select backend from grants where caller = $1 and wanted order by backend", caller)
 	if err != nil {
 		return nil, fmt.Errorf("reading the store: %w", err)
 	}
@@ -391,7 +391,7 @@ func (p *Postgres) SweepRuns(ctx context.Context, ended func(context.Context, st
 			if !over {
 				continue
 			}
-			if _, err := p.pool.Exec(ctx, "delete from grants where principal = $1 and backend = $2", key.Principal, key.Backend); err != nil {
+			if _, err := p.pool.Exec(ctx, "delete from grants where caller = $1 and backend = $2", key.Caller, key.Backend); err != nil {
 				return fmt.Errorf("writing to the store: %w", err)
 			}
 		}
@@ -402,10 +402,10 @@ func (p *Postgres) SweepRuns(ctx context.Context, ended func(context.Context, st
 func (p *Postgres) dueRuns(ctx context.Context) ([]Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
-	rows, err := p.pool.Query(ctx, `update grants set changed = clock_timestamp() where (principal, backend) in (
-			select principal, backend from grants where starts_with(backend, $1) and changed < now() - $2::interval
+	rows, err := p.pool.Query(ctx, `update grants set changed = clock_timestamp() where (caller, backend) in (
+			select caller, backend from grants where starts_with(backend, $1) and changed < now() - $2::interval
 			limit $3 for update skip locked)
-		returning principal, backend`, runPrefix, RunSweepEvery, sweepBatch)
+		returning caller, backend`, runPrefix, RunSweepEvery, sweepBatch)
 	if err != nil {
 		return nil, fmt.Errorf("reading the store: %w", err)
 	}

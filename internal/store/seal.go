@@ -101,4 +101,4 @@ func (k *Keys) grant(log *slog.Logger, key Key, keyID string, sealed []byte, g G
 }
 
 // bound is the additional data of a sealed secret.
-func (k Key) bound() []byte { return fmt.Appendf(nil, "%q %q", k.Principal, k.Backend) }
+func (k Key) bound() []byte { return fmt.Appendf(nil, "%q %q", k.Caller, k.Backend) }

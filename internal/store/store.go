@@ -13,8 +13,8 @@ import (
 
 // A Key names a grant: of which caller, for which backend.
 type Key struct {
-	Principal string // the caller: issuer and subject, as runs have it
-	Backend   string
+	Caller  string // the caller: issuer and subject, as runs have it
+	Backend string
 }
 
 // A Grant is what is kept for a key. The zero Grant means none.
@@ -43,7 +43,7 @@ type Grants interface {
 	// Latest gives the key of the last changed secret for a backend; false = none.
 	Latest(ctx context.Context, backend string) (Key, bool, error)
 	// Wanted gives the backends that runs of a caller wait for, sorted.
-	Wanted(ctx context.Context, principal string) ([]string, error)
+	Wanted(ctx context.Context, caller string) ([]string, error)
 	// SweepRuns removes the grants of runs (RunKey) that have ended. ended is called for
 	// one run after the other, and for each at most once in RunSweepEvery by all processes
 	// together; if it fails, so does SweepRuns.
@@ -60,7 +60,7 @@ const runPrefix = "perdure/run/"
 
 // RunKey names what a caller has left for one run, and not for one backend. It is kept
 // until the run has ended.
-func RunKey(principal, run string) Key { return Key{Principal: principal, Backend: runPrefix + run} }
+func RunKey(caller, run string) Key { return Key{Caller: caller, Backend: runPrefix + run} }
 
 const (
 	pruneEvery = time.Hour

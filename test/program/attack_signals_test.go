@@ -283,7 +283,7 @@ func (s *siege) forge() {
 	for signal, body := range map[string]any{
 		workflows.AskedSignal:  workflows.Asked{ElicitationID: "ask#1", Asking: workflows.Asking{Question: "q", Outcome: workflows.Invalid, Reason: "call 555-0100"}},
 		workflows.AttachSignal: workflows.Attached{Request: "of.somebody.else"},
-		workflows.ChildSignal:  workflows.ChildTold{RunID: "gate/forged", StepPath: "write", Elicitation: &workflows.Elicitation{ID: "x#1", Message: "Your password?", State: workflows.ElicitationOpen}},
+		workflows.ChildSignal:  workflows.ChildReport{RunID: "gate/forged", StepPath: "write", Elicitation: &workflows.Elicitation{ID: "x#1", Message: "Your password?", State: workflows.ElicitationOpen}},
 		workflows.AdoptSignal:  workflows.Adopted{StepPath: "ask"},
 	} {
 		s.refuses(signal, gate, signal, body, s.unproven())
@@ -415,7 +415,7 @@ func (s *siege) called() {
 	s.refuses("an answer to the run below", below, workflows.AnswerSignal, accept, s.unproven())
 	accept.ElicitationID = "call/ask#1"
 	s.refuses("an answer to the run above", above, workflows.AnswerSignal, accept, s.unproven())
-	told := workflows.ChildTold{RunID: below, StepPath: "call", Elicitation: &workflows.Elicitation{ID: "ask#1", State: workflows.ElicitationAnswered, Action: "accept", By: "ada"}}
+	told := workflows.ChildReport{RunID: below, StepPath: "call", Elicitation: &workflows.Elicitation{ID: "ask#1", State: workflows.ElicitationAnswered, Action: "accept", By: "ada"}}
 	s.refuses("what the run below does not tell", above, workflows.ChildSignal, told, s.unproven())
 	s.answer(above, "--accept", "--content", "{}")
 	until(s.t, "the answer to reach the run below", func() bool { return s.fakes.count("be_write", "") == 1 })

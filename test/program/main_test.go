@@ -15,7 +15,6 @@ import (
 
 	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology/standalone"
 )

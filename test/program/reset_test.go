@@ -130,7 +130,7 @@ func TestReset(t *testing.T) {
 	}
 	// What is resumed after a reset knows as much.
 	plan, err := door.Resumptions().Plan(t.Context(), started.ID, resume.Request{})
-	if err != nil || len(plan.Unsettled) != 1 {
+	if err != nil || len(plan.OutcomeUnknown) != 1 {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
 	// And a call that is said not to have been executed is made.

@@ -151,9 +151,9 @@ func newKeys(t *testing.T, current string, retired ...string) *store.Keys {
 func master(name string) []byte { return []byte(strings.Repeat(name, 32)) }
 
 var (
-	adaMail = store.Key{Principal: "https://idp#ada", Backend: "mail"}
-	benMail = store.Key{Principal: "https://idp#ben", Backend: "mail"}
-	adaRepo = store.Key{Principal: "https://idp#ada", Backend: "repo"}
+	adaMail = store.Key{Caller: "https://idp#ada", Backend: "mail"}
+	benMail = store.Key{Caller: "https://idp#ben", Backend: "mail"}
+	adaRepo = store.Key{Caller: "https://idp#ada", Backend: "repo"}
 )
 
 func put(t *testing.T, s store.Grants, key store.Key, g store.Grant) {
@@ -242,10 +242,10 @@ func TestWantedAndLatest(t *testing.T) {
 		latest(benMail, true)
 		put(t, s, benMail, store.Grant{Secret: []byte("x"), Expires: soon(-time.Minute)})
 		latest(adaMail, true)
-		for principal, want := range map[string][]string{"https://idp#ada": {"mail", "repo"}, "https://idp#ben": nil} {
-			got, err := s.Wanted(t.Context(), principal)
+		for caller, want := range map[string][]string{"https://idp#ada": {"mail", "repo"}, "https://idp#ben": nil} {
+			got, err := s.Wanted(t.Context(), caller)
 			if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
-				t.Errorf("%s wants %v, %v; want %v", principal, got, err, want)
+				t.Errorf("%s wants %v, %v; want %v", caller, got, err, want)
 			}
 		}
 		put(t, s, adaMail, store.Grant{Secret: []byte("x")})

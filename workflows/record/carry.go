@@ -23,7 +23,7 @@ type Terms struct {
 
 	// Of Resumed and Reset.
 	Again     bool                     // it is executed again in any case of it
-	Doubtful  bool                     // the definition, the arguments or the data of the step may have changed
+	MayDiffer bool                     // the definition, the arguments or the data of the step may have changed
 	Continues bool                     // the step may fail without stopping the run
 	Script    bool                     // the entry is of what a script has asked for
 	Repeated  bool                     // the script has repeated it after that until it succeeded
@@ -63,9 +63,9 @@ func Carry(entries map[StepPath]Entry, t Terms) map[StepPath]Entry {
 // now. What failed in a script is tried again, whatever the script made of it.
 func (e Entry) failed(t Terms) (Entry, bool) {
 	if t.Script {
-		return settled(e.exactly(t.Doubtful)), e.StaysFailed(t)
+		return settled(e.exactly(t.MayDiffer)), e.StaysFailed(t)
 	}
-	return settled(e), t.Continues && !t.Doubtful
+	return settled(e), t.Continues && !t.MayDiffer
 }
 
 // StaysFailed reports whether what failed in a script counts when the run is repeated:
@@ -73,7 +73,7 @@ func (e Entry) failed(t Terms) (Entry, bool) {
 // known of a called run says nothing of one with another definition or other arguments.
 func (e Entry) StaysFailed(t Terms) bool {
 	child, _ := e.Kind.(Child)
-	return t.Repeated && (child.ID == "" || !t.Doubtful)
+	return t.Repeated && (child.ID == "" || !t.MayDiffer)
 }
 
 // recalled: what was made from the same arguments counts, and nothing else.
@@ -81,7 +81,7 @@ func (e Entry) recalled(t Terms) (Entry, bool) {
 	if child, ok := e.Kind.(Child); ok && child.ID != "" && !e.Done() {
 		return e, true // it sees to its own
 	}
-	if call, ok := e.Kind.(Call); ok && call.Unsettled != nil {
+	if call, ok := e.Kind.(Call); ok && call.OutcomeUnknown != nil {
 		return e.exactly(true), true
 	}
 	return e.exactly(true), e.Done() && e.Digest() != ""
@@ -96,46 +96,46 @@ func (e Entry) exactly(exact bool) Entry {
 // settled is the entry of what is known to have ended.
 func settled(e Entry) Entry {
 	if call, ok := e.Kind.(Call); ok {
-		call.Unsettled = nil
+		call.OutcomeUnknown = nil
 		e.Kind = call
 	}
 	return e
 }
 
-// A call that is unsettled is settled in another way (see internal/runs/resume), or made again.
+// A call with an unknown outcome is decided in another way (see internal/runs/resume), or made again.
 // After a reset, that one was not executed is kept: the run would find it in history.
 func (k Call) carry(e Entry, t Terms) (Entry, bool) {
-	if k.Output == nil && k.Unsettled != nil {
-		return e, t.Reason == Reset && k.Unsettled.NotHappened
+	if k.Output == nil && k.OutcomeUnknown != nil {
+		return e, t.Reason == Reset && k.OutcomeUnknown.NotHappened
 	}
-	return settled(e.exactly(t.Doubtful)), k.Output != nil
+	return settled(e.exactly(t.MayDiffer)), k.Output != nil
 }
 
 // What becomes of a run that has not completed is planned as for a run by itself (see
 // internal/runs/resume).
 func (k Child) carry(e Entry, t Terms) (Entry, bool) {
-	return e.exactly(t.Doubtful), k.Output != nil
+	return e.exactly(t.MayDiffer), k.Output != nil
 }
 
-func (Given) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.Doubtful), true }
-func (Wait) carry(e Entry, t Terms) (Entry, bool)  { return e.exactly(t.Doubtful), true }
-func (Value) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.Doubtful), true }
+func (Given) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.MayDiffer), true }
+func (Wait) carry(e Entry, t Terms) (Entry, bool)  { return e.exactly(t.MayDiffer), true }
+func (Value) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.MayDiffer), true }
 
 // An answer that let a step fail, or that a script did not want, is asked for again.
 func (k Gate) carry(e Entry, t Terms) (Entry, bool) {
 	proceeds := k.Answer.Action == Accept || t.Proceeds != nil && t.Proceeds(k.Answer.Action)
-	return e.exactly(t.Doubtful), proceeds
+	return e.exactly(t.MayDiffer), proceeds
 }
 
 // What is in a step counts by itself, and a time of its own begins anew.
-func (k Span) carry(e Entry, t Terms) (Entry, bool) { return e, k.Done && !t.Doubtful }
+func (k Span) carry(e Entry, t Terms) (Entry, bool) { return e, k.Done && !t.MayDiffer }
 
-func (k End) carry(e Entry, t Terms) (Entry, bool) { return e, k.Skipped && !t.Doubtful }
+func (k End) carry(e Entry, t Terms) (Entry, bool) { return e, k.Skipped && !t.MayDiffer }
 
 // A parallel that has failed is tried again, and all of it.
-func (k Branches) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.Doubtful), !k.Failed }
+func (k Branches) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.MayDiffer), !k.Failed }
 
 func (Deadline) carry(Entry, Terms) (Entry, bool) { return Entry{}, false }
 func (Report) carry(Entry, Terms) (Entry, bool)   { return Entry{}, false }
 
-func (Reference) carry(e Entry, t Terms) (Entry, bool) { return e, !t.Doubtful }
+func (Reference) carry(e Entry, t Terms) (Entry, bool) { return e, !t.MayDiffer }

@@ -27,7 +27,7 @@ func TestCarry(t *testing.T) {
 		{"continued", record.Terms{Reason: record.Continued}},
 		{"resumed", record.Terms{Reason: record.Resumed}},
 		{"reset", record.Terms{Reason: record.Reset}},
-		{"doubtful", record.Terms{Reason: record.Resumed, Doubtful: true}},
+		{"may differ", record.Terms{Reason: record.Resumed, MayDiffer: true}},
 		{"again", record.Terms{Reason: record.Resumed, Again: true}},
 		{"continues", record.Terms{Reason: record.Resumed, Continues: true, Proceeds: proceeds}},
 		{"of a script", record.Terms{Reason: record.Resumed, Script: true, Continues: true}},
@@ -42,8 +42,8 @@ func TestCarry(t *testing.T) {
 		//                                                                             continued resumed reset doubtful again continues script repeated recalled
 		{"call", record.Call{Digest: "d", Output: object}, [9]string{kept, kept, kept, exact, none, kept, kept, kept, exact}},
 		{"failed call", record.Call{Digest: "d", Error: broken}, [9]string{kept, none, none, none, none, kept, none, kept, none}},
-		{"unsettled call", record.Call{Digest: "d", Unsettled: &unsettled}, [9]string{kept, none, none, none, none, none, none, none, exact}},
-		{"call that did not happen", record.Call{Digest: "d", Unsettled: &notHappened}, [9]string{kept, none, kept, none, none, none, none, none, exact}},
+		{"unsettled call", record.Call{Digest: "d", OutcomeUnknown: &unsettled}, [9]string{kept, none, none, none, none, none, none, none, exact}},
+		{"call that did not happen", record.Call{Digest: "d", OutcomeUnknown: &notHappened}, [9]string{kept, none, kept, none, none, none, none, none, exact}},
 		{"child", record.Child{Digest: "d", ID: "r/1", Output: object}, [9]string{kept, kept, kept, exact, none, kept, kept, kept, exact}},
 		{"child under way", record.Child{Digest: "d", ID: "r/1"}, [9]string{kept, none, none, none, none, none, none, none, kept}},
 		{"failed child", record.Child{Digest: "d", ID: "r/1", Error: broken}, [9]string{kept, none, none, none, none, kept, none, kept, kept}},
@@ -97,7 +97,7 @@ func TestCarryStaysExact(t *testing.T) {
 func TestFailedChildOfAnotherDefinition(t *testing.T) {
 	t.Parallel()
 	e := record.Entry{Kind: record.Child{ID: "r/1", Error: broken}}
-	terms := record.Terms{Reason: record.Resumed, Script: true, Repeated: true, Doubtful: true}
+	terms := record.Terms{Reason: record.Resumed, Script: true, Repeated: true, MayDiffer: true}
 	if _, ok := e.Carry(terms); ok || e.StaysFailed(terms) {
 		t.Error("it counts")
 	}
@@ -110,8 +110,8 @@ func TestFailedChildOfAnotherDefinition(t *testing.T) {
 // Once it is known that a call failed, it is no longer to be settled.
 func TestCarrySettles(t *testing.T) {
 	t.Parallel()
-	e, ok := record.Entry{Kind: record.Call{Error: broken, Unsettled: lost}}.Carry(record.Terms{Reason: record.Resumed, Continues: true})
-	if call, _ := e.Kind.(record.Call); !ok || call.Unsettled != nil {
+	e, ok := record.Entry{Kind: record.Call{Error: broken, OutcomeUnknown: lost}}.Carry(record.Terms{Reason: record.Resumed, Continues: true})
+	if call, _ := e.Kind.(record.Call); !ok || call.OutcomeUnknown != nil {
 		t.Errorf("%+v, %t", e, ok)
 	}
 }

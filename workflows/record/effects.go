@@ -152,7 +152,7 @@ func (e Entry) Unknown(path StepPath, reached bool) (tool string, unknown bool) 
 	}
 	switch k := e.Kind.(type) {
 	case Call:
-		if u := k.Unsettled; u != nil && !u.NotHappened {
+		if u := k.OutcomeUnknown; u != nil && !u.NotHappened {
 			return u.Call.Tool, true
 		}
 	case Child:

@@ -7,13 +7,13 @@ import (
 
 // A Call is one of a tool: of a step, an item, a script, a probe, or what undoes another.
 type Call struct {
-	Digest    string          `json:"digest,omitempty"`    // of its arguments
-	Tool      string          `json:"tool,omitempty"`      // as clients know it
-	Undoes    bool            `json:"undoes,omitempty"`    // it has undone another call
-	Output    json.RawMessage `json:"output,omitempty"`    // an object; nil = it has not succeeded
-	Error     *Error          `json:"error,omitempty"`     // why it failed
-	Unsettled *Unsettled      `json:"unsettled,omitempty"` // it was sent, and must be reconciled before anything else
-	Undo      *Undo           `json:"undo,omitempty"`      // of a script: the call that undoes this one
+	Digest         string          `json:"digest,omitempty"`    // of its arguments
+	Tool           string          `json:"tool,omitempty"`      // as clients know it
+	Undoes         bool            `json:"undoes,omitempty"`    // it has undone another call
+	Output         json.RawMessage `json:"output,omitempty"`    // an object; nil = it has not succeeded
+	Error          *Error          `json:"error,omitempty"`     // why it failed
+	OutcomeUnknown *UnknownCall    `json:"unsettled,omitempty"` // it was sent, and must be reconciled before anything else
+	Undo           *Undo           `json:"undo,omitempty"`      // of a script: the call that undoes this one
 }
 
 // A Child is a called run.
@@ -152,7 +152,7 @@ func (Report) failure() *Error    { return nil }
 func (Reference) failure() *Error { return nil }
 
 func (k Call) bytes() int {
-	return len(k.Digest) + len(k.Tool) + PayloadSize(k.Output) + k.Error.bytes() + k.Unsettled.bytes() + k.Undo.bytes()
+	return len(k.Digest) + len(k.Tool) + PayloadSize(k.Output) + k.Error.bytes() + k.OutcomeUnknown.bytes() + k.Undo.bytes()
 }
 
 func (k Child) bytes() int {

@@ -98,7 +98,7 @@ func (l *Log) Whole() map[StepPath]Entry {
 func (l *Log) Note(path StepPath, k Kind) Entry {
 	e := Entry{Kind: k}
 	was, begun := l.Begun(path)
-	if call, ok := was.Kind.(Call); begun && !(ok && call.Unsettled != nil) {
+	if call, ok := was.Kind.(Call); begun && !(ok && call.OutcomeUnknown != nil) {
 		e.Order = was.Order
 	} else {
 		l.order++

@@ -42,7 +42,7 @@ func TestLogOrder(t *testing.T) {
 	t.Parallel()
 	l := record.NewLog(map[record.StepPath]record.Entry{
 		"a": {Order: 1, Kind: record.Call{Output: object}},
-		"b": {Order: 2, Kind: record.Call{Unsettled: lost}},
+		"b": {Order: 2, Kind: record.Call{OutcomeUnknown: lost}},
 		"c": {Order: 5, Kind: record.Value{Result: object}},
 	}, true, 0)
 	orders := map[string]int{

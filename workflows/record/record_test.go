@@ -19,14 +19,14 @@ var (
 	object = json.RawMessage(`{"n":1}`)
 	broken = &record.Error{Code: codes.ToolError, Category: codes.CategoryTool, Message: "no", StepPath: "a"}
 	undo   = &record.Undo{Tool: "t", Args: record.Arguments{JSON: object, Typed: []string{"/n"}}, Timeout: time.Minute, Retries: 1, Delay: time.Second}
-	lost   = &record.Unsettled{Call: record.ParkedCall{Tool: "t", Key: "k", Sent: noon}, Error: *broken, Times: 2, Arguments: object}
+	lost   = &record.UnknownCall{Call: record.ParkedCall{Tool: "t", Key: "k", Sent: noon}, Error: *broken, Times: 2, Arguments: object}
 	below  = &record.Effects{Unknown: []record.EffectCall{{StepPath: "b", Tool: "t"}}}
 	answer = record.Answer{ElicitationID: "a#1", Action: record.Accept, Content: object, AnsweredBy: "ann", At: noon, AnswerID: "x"}
 )
 
 // full has one of each kind, with a value in each field.
 var full = []record.Kind{
-	record.Call{Digest: "d", Tool: "t", Undoes: true, Output: object, Error: broken, Unsettled: lost, Undo: undo},
+	record.Call{Digest: "d", Tool: "t", Undoes: true, Output: object, Error: broken, OutcomeUnknown: lost, Undo: undo},
 	record.Child{Digest: "d", ID: "r/1", Started: true, Again: object, Output: json.RawMessage("null"), Effects: below, Left: true, Error: broken, Undo: undo},
 	record.Given{Tool: "t", Output: object, Effects: below},
 	record.Gate{Digest: "d", Answer: answer, Error: broken},
@@ -103,7 +103,7 @@ func TestBytes(t *testing.T) {
 	err := &record.Error{Message: long}
 	for _, kind := range append([]record.Kind{
 		record.Call{Output: value, Undo: &record.Undo{Args: record.Arguments{JSON: value}}},
-		record.Call{Error: err, Unsettled: &record.Unsettled{Error: *err, Arguments: value}},
+		record.Call{Error: err, OutcomeUnknown: &record.UnknownCall{Error: *err, Arguments: value}},
 		record.Child{Again: value, Error: err}, record.Child{Output: value}, record.Given{Output: value},
 		record.Gate{Answer: record.Answer{Content: value, AnsweredBy: long}}, record.Value{Result: value},
 		record.End{Error: err}, record.Report{Reported: *err}, record.Reference{Means: value},
@@ -147,8 +147,8 @@ func TestWhatWasExecuted(t *testing.T) {
 		"the same, of another step":        {record.End{Error: elsewhere}, "", ""},
 		"a call that was lost":             {record.Call{Error: unknown}, "", "t"},
 		"a step whose call was lost":       {record.End{Error: unknown}, "", "t"},
-		"a call that is not settled":       {record.Call{Unsettled: lost}, "", "t"},
-		"a call that did not happen":       {record.Call{Unsettled: &settled}, "", ""},
+		"a call that is not settled":       {record.Call{OutcomeUnknown: lost}, "", "t"},
+		"a call that did not happen":       {record.Call{OutcomeUnknown: &settled}, "", ""},
 		"an output that was given":         {record.Given{Tool: "t", Output: object}, "t", ""},
 		"a called run":                     {record.Child{ID: "t/1", Output: object}, "", ""},
 		"a called run, with unknown calls": {record.Child{ID: "t/1", Output: object, Effects: below}, "", "?"},

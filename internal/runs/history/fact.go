@@ -102,7 +102,7 @@ type Ruled struct {
 }
 
 // Said: a script has said something of its work. Each place of it is said once.
-type Said struct{ workflows.Told }
+type Said struct{ workflows.ScriptLine }
 
 // CancelRequested: somebody has asked to cancel the run.
 type CancelRequested struct{ Reason string }

@@ -39,7 +39,7 @@ func (f *Fold) noted(data *commonpb.Payloads) []Fact {
 	if f.codec.FromPayloads(data, &made) == nil && made.Signal != "" && made.Verdict != "" {
 		return []Fact{Ruled{made, f.gates.path(made.ElicitationID)}}
 	}
-	var line workflows.Told
+	var line workflows.ScriptLine
 	if f.codec.FromPayloads(data, &line) != nil || line.StepPath == "" || f.said[line.StepPath] {
 		return nil
 	}

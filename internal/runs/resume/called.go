@@ -111,7 +111,7 @@ func (r *planner) checkCalled() error {
 // staysFailed says whether a step that has called a run stays as it is: that failed,
 // the run above went on, and nothing is otherwise now.
 func (r *planner) staysFailed(path workflows.StepPath, n, loop *definitions.Node, e record.Entry) bool {
-	return e.Failure() != nil && (continues(n) || loop != nil && continues(loop)) && !r.choice.doubts(path) && !r.choice.again[path.Top()]
+	return e.Failure() != nil && (continues(n) || loop != nil && continues(loop)) && !r.choice.mayBeOther(path) && !r.choice.again[path.Top()]
 }
 
 // keepCalled adds the plan for a called run to the journal, if there is one.
@@ -126,7 +126,7 @@ func (r *planner) keepCalled(path workflows.StepPath, n, loop *definitions.Node,
 	case plan.UnderWay:
 		r.steps[path] = UnderWay
 	case plan.Output != nil:
-		child.Output, child.Effects, exact = plan.Output, plan.Effects, r.choice.doubts(path)
+		child.Output, child.Effects, exact = plan.Output, plan.Effects, r.choice.mayBeOther(path)
 		r.steps[path] = Reused
 	default:
 		again := plan.Again.Input
@@ -162,9 +162,9 @@ func (r *planner) describeCalled(plan *Plan) {
 			step.Path = path.Below(step.Path)
 			plan.Steps = append(plan.Steps, step)
 		}
-		for _, u := range below.Unsettled {
+		for _, u := range below.OutcomeUnknown {
 			u.Path = path.Below(u.Path)
-			plan.Unsettled = append(plan.Unsettled, u)
+			plan.OutcomeUnknown = append(plan.OutcomeUnknown, u)
 		}
 	}
 }

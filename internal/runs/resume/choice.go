@@ -11,18 +11,18 @@ import (
 
 // A choice says which records of a run count when it is resumed.
 type choice struct {
-	reason   record.Reason
-	changed  bool                        // the definition or the arguments have changed
-	again    map[string]bool             // top-level steps that are executed again
-	doubtful map[string]bool             // top-level steps whose results count only for the same arguments
-	undone   map[workflows.StepPath]bool // step paths that were undone
-	repeated map[workflows.StepPath]bool // paths of failures in a script that retried until it succeeded
+	reason    record.Reason
+	changed   bool                        // the definition or the arguments have changed
+	again     map[string]bool             // top-level steps that are executed again
+	mayDiffer map[string]bool             // top-level steps whose results count only for the same arguments
+	undone    map[workflows.StepPath]bool // step paths that were undone
+	repeated  map[workflows.StepPath]bool // paths of failures in a script that retried until it succeeded
 }
 
 func newChoice(was *workflows.Journal, req Request) *choice {
 	c := &choice{
 		reason: record.Resumed, changed: req.Definition != nil || len(req.Arguments) > 0,
-		again: map[string]bool{}, doubtful: map[string]bool{},
+		again: map[string]bool{}, mayDiffer: map[string]bool{},
 		undone: map[workflows.StepPath]bool{}, repeated: map[workflows.StepPath]bool{},
 	}
 	if was.Input.WasReset {
@@ -44,25 +44,27 @@ func (c *choice) begin(program *definitions.Program, from []string) error {
 		c.again[id] = true
 	}
 	for path := range c.undone {
-		c.doubtful[path.Top()] = true
+		c.mayDiffer[path.Top()] = true
 	}
 	for _, n := range program.Order() {
 		for _, before := range n.Deps {
 			c.again[n.ID] = c.again[n.ID] || c.again[before]
-			c.doubtful[n.ID] = c.doubtful[n.ID] || c.doubtful[before]
+			c.mayDiffer[n.ID] = c.mayDiffer[n.ID] || c.mayDiffer[before]
 		}
 	}
 	return nil
 }
 
-// doubts reports whether the inputs of a step at a path may have changed.
-func (c *choice) doubts(path workflows.StepPath) bool { return c.changed || c.doubtful[path.Top()] }
+// mayBeOther reports whether the inputs of a step at a path may have changed.
+func (c *choice) mayBeOther(path workflows.StepPath) bool {
+	return c.changed || c.mayDiffer[path.Top()]
+}
 
 // terms are those on which the record at a path survives.
 func (c *choice) terms(path workflows.StepPath, n, loop *definitions.Node) record.Terms {
 	t := record.Terms{
 		Reason: c.reason, Again: c.again[path.Top()] || c.undone[path],
-		Doubtful: c.doubts(path), Repeated: c.repeated[path],
+		MayDiffer: c.mayBeOther(path), Repeated: c.repeated[path],
 	}
 	if n == nil {
 		return t

@@ -37,13 +37,13 @@ func (r *planner) keep() error {
 
 // carry adds the record at a path to the journal, if it survives.
 func (r *planner) carry(path workflows.StepPath, n *definitions.Node, e record.Entry, terms record.Terms) {
-	if _, open := r.unsettled[path]; open && e.Failure() == nil {
+	if _, open := r.unknown[path]; open && e.Failure() == nil {
 		return // see settle
 	}
 	carried, kept := e.Carry(terms)
 	if kept {
 		r.journal[path] = carried
-		delete(r.unsettled, path)
+		delete(r.unknown, path)
 	}
 	if fate := planOf(path, n, e, kept, carried.Exact); fate != "" {
 		r.steps[path] = fate
@@ -63,7 +63,7 @@ func planOf(path workflows.StepPath, n *definitions.Node, e record.Entry, kept, 
 			return ""
 		}
 	case record.Call:
-		if k.Unsettled != nil && k.Error == nil {
+		if k.OutcomeUnknown != nil && k.Error == nil {
 			return ""
 		}
 	case record.End:

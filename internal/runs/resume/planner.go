@@ -22,20 +22,20 @@ type planner struct {
 	was       *workflows.Journal // of the ended execution
 	req       Request
 
-	program   *definitions.Program
-	choice    *choice
-	journal   map[workflows.StepPath]record.Entry // with which the new one begins
-	steps     map[workflows.StepPath]string
-	unsettled map[workflows.StepPath]workflows.Unsettled
-	called    map[workflows.StepPath]*Called
+	program *definitions.Program
+	choice  *choice
+	journal map[workflows.StepPath]record.Entry // with which the new one begins
+	steps   map[workflows.StepPath]string
+	unknown map[workflows.StepPath]workflows.UnknownCall
+	called  map[workflows.StepPath]*Called
 }
 
 func newPlanner(id RunID, execution string, was *workflows.Journal, req Request) *planner {
 	return &planner{
 		id: id, execution: execution, was: was, req: req, choice: newChoice(was, req),
-		journal:   map[workflows.StepPath]record.Entry{},
-		steps:     map[workflows.StepPath]string{},
-		unsettled: map[workflows.StepPath]workflows.Unsettled{},
+		journal: map[workflows.StepPath]record.Entry{},
+		steps:   map[workflows.StepPath]string{},
+		unknown: map[workflows.StepPath]workflows.UnknownCall{},
 	}
 }
 
@@ -48,7 +48,7 @@ func (r *planner) plan() (*Plan, error) {
 	if in.Resumption != nil {
 		plan.Time = in.Resumption.Time + 1
 	}
-	r.findUnsettled()
+	r.findUnknown()
 	if err := r.settleCompensations(); err != nil {
 		return nil, err
 	}
@@ -114,27 +114,27 @@ func (r *planner) compile(in *workflows.RunInput) error {
 	return nil
 }
 
-// findUnsettled collects the calls whose outcome is unknown.
-func (r *planner) findUnsettled() {
+// findUnknown collects the calls whose outcome is unknown.
+func (r *planner) findUnknown() {
 	for path, e := range r.was.Entries {
 		call, _ := e.Kind.(record.Call)
 		_, child := e.Kind.(record.Child)
-		switch u, err := call.Unsettled, e.Failure(); {
+		switch u, err := call.OutcomeUnknown, e.Failure(); {
 		case child, e.Output() != nil: // a called run has its own journal
 		case u != nil && u.NotHappened:
 		case u != nil:
-			r.unsettled[path] = *u
+			r.unknown[path] = *u
 		case err.Unknown(path):
-			r.unsettled[path] = workflows.Unsettled{Call: workflows.ParkedCall{Tool: err.Tool}, Error: *err, Times: 1}
+			r.unknown[path] = workflows.UnknownCall{Call: workflows.ParkedCall{Tool: err.Tool}, Error: *err, Times: 1}
 		}
 	}
-	maps.Copy(r.unsettled, r.was.Unsettled)
+	maps.Copy(r.unknown, r.was.OutcomeUnknown)
 }
 
 // settleCompensations reconciles compensations: a step that was undone is executed
 // again.
 func (r *planner) settleCompensations() error {
-	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
+	for _, path := range slices.Sorted(maps.Keys(r.unknown)) {
 		step := path.Undoes()
 		if step == "" {
 			continue
@@ -146,9 +146,9 @@ func (r *planner) settleCompensations() error {
 				r.was.Undone = map[workflows.StepPath]int{}
 			}
 			r.was.Undone[step]++
-			delete(r.unsettled, path)
+			delete(r.unknown, path)
 		case workflows.NotHappened:
-			delete(r.unsettled, path)
+			delete(r.unknown, path)
 		case AskAgain:
 			return fmt.Errorf("whether %s undid %s must be known before the run is resumed: say happened or not_happened", path, step)
 		}
@@ -176,7 +176,7 @@ func (r *planner) give() error {
 		}
 		r.journal[path] = r.given(path, output)
 		r.steps[path] = Given
-		delete(r.unsettled, path)
+		delete(r.unknown, path)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (r *planner) given(path workflows.StepPath, output json.RawMessage) record.
 	was := r.was.Entries[path]
 	given := record.Given{Output: output, Effects: was.Effects()}
 	if _, child := was.Kind.(record.Child); !child {
-		given.Tool = cmp.Or(was.Tool(), r.unsettled[path].Call.Tool)
+		given.Tool = cmp.Or(was.Tool(), r.unknown[path].Call.Tool)
 		if err := was.Failure(); err != nil {
 			given.Tool = cmp.Or(given.Tool, err.Tool)
 		}
@@ -218,12 +218,12 @@ func objectResult(output json.RawMessage) (json.RawMessage, error) {
 // settle reconciles calls of unknown outcome.
 func (r *planner) settle(plan *Plan) error {
 	for path := range r.req.Unknown {
-		if _, ok := r.unsettled[path]; !ok && path.Undoes() == "" && r.steps[path] != Given {
+		if _, ok := r.unknown[path]; !ok && path.Undoes() == "" && r.steps[path] != Given {
 			return fmt.Errorf("run %s has no call with unknown outcome at %q", r.id, path)
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
-		u := r.unsettled[path]
+	for _, path := range slices.Sorted(maps.Keys(r.unknown)) {
+		u := r.unknown[path]
 		u.Anew = r.choice.changed
 		switch said := r.said(path); said {
 		case workflows.Happened:
@@ -232,16 +232,16 @@ func (r *planner) settle(plan *Plan) error {
 		case workflows.NotHappened:
 			u.NotHappened = true
 			delete(r.journal, path)
-			if e, kept := unsettledEntry(u).Carry(record.Terms{Reason: r.choice.reason}); kept {
+			if e, kept := unknownEntry(u).Carry(record.Terms{Reason: r.choice.reason}); kept {
 				r.journal[path] = e
 			}
 			r.steps[path] = Executed
 		case AskAgain:
 			u.Ask = true
-			r.journal[path] = unsettledEntry(u)
+			r.journal[path] = unknownEntry(u)
 			r.steps[path] = Asked
 		case "":
-			plan.Unsettled = append(plan.Unsettled, UnsettledCall{Path: path, Unsettled: u})
+			plan.OutcomeUnknown = append(plan.OutcomeUnknown, PlannedUnknown{Path: path, UnknownCall: u})
 		default:
 			return fmt.Errorf("outcome of %s: %q is not known; use happened, not_happened or ask", path, said)
 		}
@@ -249,8 +249,8 @@ func (r *planner) settle(plan *Plan) error {
 	return nil
 }
 
-func unsettledEntry(u workflows.Unsettled) record.Entry {
-	return record.Entry{Kind: record.Call{Unsettled: &u}}
+func unknownEntry(u workflows.UnknownCall) record.Entry {
+	return record.Entry{Kind: record.Call{OutcomeUnknown: &u}}
 }
 
 // tool finds a tool by the name that a step uses, or that clients know.

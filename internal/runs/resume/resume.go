@@ -56,7 +56,7 @@ const (
 	Again        = "executed_again" // it is executed again, though it completed before
 	Executed     = "executed"       // it failed or did not end before, and is executed
 	Asked        = "asked"          // the run waits for the outcome of its call
-	Unknown      = "unknown"        // the outcome of its call must be recorded first; a Plan has it in Unsettled
+	Unknown      = "unknown"        // the outcome of its call must be recorded first; a Plan has it in OutcomeUnknown
 	UnderWay     = "under_way"      // the run that it called is still under way, and is awaited
 )
 
@@ -75,8 +75,8 @@ type Plan struct {
 	Execution string `json:"execution"` // Temporal's run ID of the one that is repeated
 	Time      int    `json:"time"`      // 1 = the first resumption
 	Steps     []Step `json:"steps"`     // those that began before, by path
-	// Unsettled are the calls whose outcome must be recorded first.
-	Unsettled []UnsettledCall `json:"unsettled,omitempty"`
+	// OutcomeUnknown are the calls whose outcome must be recorded first.
+	OutcomeUnknown []PlannedUnknown `json:"unknown,omitempty"`
 
 	Was   workflows.RunInput `json:"-"` // what the execution that is repeated began with
 	Input workflows.RunInput `json:"-"` // what the one that resumes the run begins with
@@ -84,10 +84,10 @@ type Plan struct {
 	Token string             `json:"-"` // of this plan and no other; "" = of none
 }
 
-// An UnsettledCall was sent, and its outcome is unknown.
-type UnsettledCall struct {
+// A PlannedUnknown call was sent, and its outcome is unknown.
+type PlannedUnknown struct {
 	Path workflows.StepPath `json:"path"`
-	workflows.Unsettled
+	workflows.UnknownCall
 }
 
 // AtRisk are the steps that may take effect a second time.
@@ -95,10 +95,10 @@ func (p *Plan) AtRisk() []Step {
 	return slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return !s.Risk })
 }
 
-// UnsettledPaths are the paths of Unsettled.
-func (p *Plan) UnsettledPaths() []string {
-	paths := make([]string, len(p.Unsettled))
-	for i, u := range p.Unsettled {
+// UnknownPaths are the paths of OutcomeUnknown.
+func (p *Plan) UnknownPaths() []string {
+	paths := make([]string, len(p.OutcomeUnknown))
+	for i, u := range p.OutcomeUnknown {
 		paths[i] = string(u.Path)
 	}
 	return paths
@@ -170,5 +170,5 @@ func sameJSON(a, b json.RawMessage) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// ErrUnsettled says that the outcome of calls must be recorded before a resumption.
-var ErrUnsettled = errors.New("the outcome of calls is unknown")
+// ErrOutcomeUnknown says that the outcome of calls must be recorded before a resumption.
+var ErrOutcomeUnknown = errors.New("the outcome of calls is unknown")

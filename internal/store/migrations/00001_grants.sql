@@ -1,13 +1,13 @@
 -- +goose Up
 create table grants (
-    principal text        not null,
+    caller    text        not null,
     backend   text        not null,
     key_id    text        not null default '',
     sealed    bytea,
     expires   timestamptz,
     wanted    boolean     not null default false,
     changed   timestamptz not null default now(),
-    primary key (principal, backend)
+    primary key (caller, backend)
 );
 
 create index grants_by_backend on grants (backend, changed desc) where sealed is not null;

@@ -8,10 +8,10 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A Told is what a script says of its work: a line of its log, or how far it
+// A ScriptLine is what a script says of its work: a line of its log, or how far it
 // is. It stands in history as the data of a side effect, so everybody who
 // follows the run reads it, on every replica.
-type Told struct {
+type ScriptLine struct {
 	StepPath StepPath `json:"toldAt"` // names a side effect as one of these
 	Message  string   `json:"message,omitempty"`
 	Done     float64  `json:"done,omitempty"`  // 0, with Total: none yet
@@ -25,7 +25,7 @@ const (
 )
 
 // say puts a line into history.
-func (sc *scripts) say(ctx workflow.Context, t Told) {
+func (sc *scripts) say(ctx workflow.Context, t ScriptLine) {
 	if sc.lines >= MaxTold {
 		return
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An Unsettled call was sent, and its outcome is unknown.
-type Unsettled struct {
+// An UnknownCall was sent, and its outcome is unknown.
+type UnknownCall struct {
 	Call  ParkedCall `json:"call"`
 	Error Error      `json:"error"`         // why it is not known
 	Times int        `json:"times"`         // how often the call was left so, this time included
@@ -32,14 +32,14 @@ type ParkedCall struct {
 }
 
 // Sent are the arguments of the call; nil if they were not kept.
-func (u Unsettled) Sent() json.RawMessage {
+func (u UnknownCall) Sent() json.RawMessage {
 	if u.Arguments != nil {
 		return u.Arguments
 	}
 	return u.Call.Arguments
 }
 
-func (u *Unsettled) bytes() int {
+func (u *UnknownCall) bytes() int {
 	if u == nil {
 		return 0
 	}
