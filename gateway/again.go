@@ -38,6 +38,9 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 	if x.params.Name == scriptTool {
 		same = append(same, req.Definition.Digest())
 	}
+	if forwarded := x.forwarded.Name(); forwarded != "" { // such as a tenant: then it is a call for another one
+		same = append(same, "forwarded", forwarded)
+	}
 	x.receipts = true
 	a := again{j: j, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)

@@ -45,3 +45,30 @@ func TestForwarding(t *testing.T) {
 		t.Errorf("too much is answered %+v", long.Error)
 	}
 }
+
+// TestAttackForwardedOfAnother: a call whose request forwards something else, such as a
+// tenant, is not given a run whose answer was lost, though the caller and the arguments are
+// the same. What is new in each request, as a trace is, makes no difference.
+func TestAttackForwardedOfAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"does": released(t.Context().Done())}, func(o *gateway.Options) {
+		o.Credentials = &fakeCredentials{wanted: map[string]string{}}
+		o.Forwarding = backends.Forwarding{Headers: []string{"X-Tenant"}, Meta: []string{"acme.example/tenant", "traceparent"}}
+	})
+	started := func() (n int) {
+		w.runs.change(func() { n = len(w.runs.runs) })
+		return n
+	}
+	for _, call := range []struct {
+		tenant, trace string
+		runs          int // that there are after it
+	}{{"blue", "1", 1}, {"green", "2", 2}, {"blue", "3", 2}, {"green", "4", 2}} {
+		c, leave := leaving(t, w.url)
+		c.keyed("does", fmt.Sprintf(`"_meta":{"acme.example/tenant":%q,"traceparent":%q`, call.tenant, call.trace)).progress()
+		if got := started(); got != call.runs {
+			t.Errorf("after a call for %s with trace %s there are %d runs, want %d", call.tenant, call.trace, got, call.runs)
+		}
+		leave()
+		w.gateway.AwaitIdle()
+	}
+}

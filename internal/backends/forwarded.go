@@ -79,6 +79,26 @@ func (f Forwarding) names(key string) bool {
 // Nothing reports whether there is nothing to forward.
 func (f Forwarded) Nothing() bool { return len(f.Headers) == 0 && len(f.Meta) == 0 }
 
+// traces are headers and keys of _meta that are others each time a call is sent.
+var traces = []string{"traceparent", "tracestate", "baggage"}
+
+// Name is the same for requests that forward the same, but for what belongs to traces; "" =
+// they forward nothing.
+func (f Forwarded) Name() string {
+	headers, meta := maps.Clone(f.Headers), maps.Clone(f.Meta)
+	maps.DeleteFunc(headers, func(name string, _ Secret) bool { return slices.Contains(traces, strings.ToLower(name)) })
+	maps.DeleteFunc(meta, func(key string, _ json.RawMessage) bool { return slices.Contains(traces, key) })
+	if len(headers) == 0 && len(meta) == 0 {
+		return ""
+	}
+	sum := sha256.New()
+	fmt.Fprintln(sum, Forwarded{Headers: headers}.identity())
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		fmt.Fprintf(sum, "%q %q\n", key, meta[key])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
 // identity names the headers, for sessions with a server that may tell callers apart by
 // them; "" = none.
 func (f Forwarded) identity() string {
