@@ -57,7 +57,7 @@ func (c *schemaCheck) parameters() {
 // no effect.
 func (c *schemaCheck) strayParameters() {
 	for _, name := range template.SortedKeys(c.def.Parameters) {
-		if slices.Contains(schemaKeywords, name) || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "x-") || !declaresType(c.def.Parameters[name]) {
+		if isKeyword(name) || !declaresType(c.def.Parameters[name]) {
 			continue
 		}
 		advice := "write it below properties, or leave type: object out"
@@ -73,7 +73,7 @@ func (c *schemaCheck) strayParameters() {
 func (c *schemaCheck) nestedParameter(name string, property map[string]any) {
 	declares := false
 	for _, key := range template.SortedKeys(property) {
-		if slices.Contains(schemaKeywords, key) || strings.HasPrefix(key, "$") || strings.HasPrefix(key, "x-") {
+		if isKeyword(key) {
 			return
 		}
 		declares = declares || declaresType(property[key])
@@ -129,6 +129,9 @@ func (c *schemaCheck) elicitationSchema(n node) {
 		c.stepErrorf(n, "schema.properties", "elicitation-schema", "schema: properties must be a mapping")
 		return
 	}
+	if c.strayFields(n, schema, properties) {
+		return
+	}
 	simple := true
 	for _, name := range template.SortedKeys(properties) {
 		if message := fieldProblem(properties[name]); message != "" {
@@ -148,6 +151,36 @@ func (c *schemaCheck) elicitationSchema(n node) {
 	} else if err == nil && simple {
 		c.fieldDefaults(n, properties)
 	}
+}
+
+// strayFields reports fields beside the keywords of an elicitation's schema, where a form
+// does not have them.
+func (c *schemaCheck) strayFields(n node, schema, properties map[string]any) bool {
+	var stray, meant []string
+	for _, name := range template.SortedKeys(schema) {
+		if isKeyword(name) || properties != nil && !declaresType(schema[name]) {
+			continue
+		}
+		field := "{…}"
+		if typ, ok := schema[name].(string); ok {
+			if written, _, err := lightParameter(typ); err == nil {
+				encoded, _ := template.EncodeValue(written)
+				field = strings.NewReplacer(`"`, "", ":", ": ", ",", ", ").Replace(string(encoded))
+			}
+		}
+		stray, meant = append(stray, name), append(meant, name+": "+field)
+	}
+	if len(stray) == 0 {
+		return false
+	}
+	fix := "{type: object, properties: {" + strings.Join(meant, ", ") + "}}"
+	c.stepErrorf(n, "schema."+stray[0], "elicitation-schema", "schema has %s beside the keywords of a JSON Schema, where it is no field: write %s", strings.Join(stray, ", "), fix)
+	return true
+}
+
+// isKeyword reports whether a schema may have a member of a name.
+func isKeyword(name string) bool {
+	return slices.Contains(schemaKeywords, name) || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "x-")
 }
 
 // fieldDefaults checks that the default of a field is a valid answer.
@@ -272,7 +305,7 @@ func (c *schemaCheck) property(path, label string, p *Property) {
 	case p.Value != "" && p.Properties != nil:
 		c.errorf(path, "output", "%s has both value and properties; it can have one of them", label)
 	case p.Value == "" && p.Properties == nil && !c.def.IsScript(): // of a script, it is the member of its result
-		c.errorf(path, "required", "%s needs a value, or properties if it is an object", label)
+		c.errorf(template.AtMember(path, "value"), "required", "%s needs a value, or properties if it is an object", label)
 	case p.Properties != nil && p.Type != "object":
 		c.errorf(template.AtMember(path, "properties"), "output", "%s has properties but is of type %s; only an object has them", label, p.Type)
 	case p.Properties != nil && len(p.Properties) == 0:

@@ -88,6 +88,9 @@ type toolCall struct {
 // call checks a call and gives its tool; false = unknown.
 func (c *callCheck) call(n node, within, name string, values map[string]any) (Tool, bool) {
 	tool, ok := c.tools(name)
+	if !ok && !toolPattern.MatchString(name) {
+		return tool, false // see toolName
+	}
 	if !ok {
 		c.stepWarnf(n, template.AtMember(within, "tool"), "unknown-tool", "no backend has a tool %q at present%s; the definition is not offered without it", name, c.toolHint(name))
 		return Tool{}, false

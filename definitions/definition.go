@@ -262,7 +262,7 @@ type Handler struct {
 
 // Output describes the result of a composite.
 type Output struct {
-	Properties map[string]*Property `yaml:"properties" json:"properties"`
+	Properties map[string]*Property `yaml:"properties" json:"properties" holds:"members"`
 	Required   []string             `yaml:"required,omitempty" json:"required,omitempty"`
 }
 
@@ -271,7 +271,7 @@ type Output struct {
 type Property struct {
 	Type        string               `yaml:"type" json:"type"`
 	Description string               `yaml:"description,omitempty" json:"description,omitempty"`
-	Value       string               `yaml:"value,omitempty" json:"value,omitempty"`
+	Value       string               `yaml:"value,omitempty" json:"value,omitempty" meant:"from,source,expression,expr,template"`
 	Properties  map[string]*Property `yaml:"properties,omitempty" json:"properties,omitempty"`
 	Default     any                  `yaml:"default,omitempty" json:"default,omitempty"`
 }

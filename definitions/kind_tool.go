@@ -1,6 +1,10 @@
 package definitions
 
-import "slices"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // toolKind calls a tool of a backend.
 type toolKind struct{}
@@ -42,10 +46,17 @@ func (toolKind) Check(at StepCheck) {
 func IsToolName(name string) bool { return toolPattern.MatchString(name) }
 
 func (c *checker) toolName(n node, field, tool string) {
-	if !IsToolName(tool) {
+	switch {
+	case IsToolName(tool):
+	case foreignTool.MatchString(tool):
+		c.stepErrorf(n, field, "tool-name", "tool %q: a tool of a backend is written with _ between: write %s", tool, strings.NewReplacer("/", "_", ":", "_").Replace(tool))
+	default:
 		c.stepErrorf(n, field, "tool-name", "tool %q: the name of a tool is letters, digits, ., _ and -, with a letter or digit first", tool)
 	}
 }
+
+// foreignTool is a tool of a backend as other systems write it.
+var foreignTool = regexp.MustCompile(`^[a-zA-Z0-9][\w.-]*[/:][\w.-]+$`)
 
 // probe checks the call that finds out whether the step's was executed.
 func (c *checker) probe(n node) {

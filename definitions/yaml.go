@@ -284,8 +284,12 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == p.key || k.also() == p.key })
 		switch {
 		case i < 0:
-			if k := d.unknownKey(p, keys, path); k != nil && !given[k.Name] && isPlain(p.value, v.FieldByIndex(k.Index).Type()) {
+			switch k := d.unknownKey(p, keys, path); {
+			case k == nil || given[k.Name]:
+			case isPlain(p.value, v.FieldByIndex(k.Index).Type()):
 				d.member(p, v.FieldByIndex(k.Index), template.AtMember(path, k.Name)) // so that its mistakes are found as well
+			default:
+				d.faulty[template.AtMember(path, k.Name)] = true // it is not missing
 			}
 			continue
 		case given[keys[i].Name]:

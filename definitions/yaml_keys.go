@@ -60,19 +60,32 @@ func Keys(t reflect.Type) []Key {
 }
 
 // unknownKey reports a key, and returns the one that is meant; nil if that is not known.
-func (d *decoder) unknownKey(p pair, keys []Key, path string) *Key {
-	known := make([]string, len(keys))
+func (d *decoder) unknownKey(p pair, keys []Key, path string) (meant *Key) {
+	known, holder := make([]string, len(keys)), ""
+	advice := ""
 	for i, k := range keys {
 		known[i] = k.Name
 		if slices.Contains(strings.Split(k.Tag.Get("meant"), ","), p.key) {
-			d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s: write %s", p.key, in(path), k.Name)
-			return &keys[i]
+			meant, advice = &keys[i], ": write "+k.Name
+		}
+		if k.Tag.Get("holds") != "" {
+			holder = k.Name
 		}
 	}
 	slices.Sort(known)
-	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known keys: %s",
-		p.key, in(path), template.DidYouMean(p.key, known), strings.Join(known, ", "))
-	return nil
+	near := template.Nearest(p.key, known)
+	if meant == nil && near == "" && holder != "" {
+		advice = ": write it below " + holder
+		d.faulty[template.AtMember(path, holder)] = true // it is not missing
+	}
+	if advice == "" {
+		advice = template.DidYouMean(p.key, known) + "; known keys: " + strings.Join(known, ", ")
+		if i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == near }); i >= 0 {
+			meant = &keys[i]
+		}
+	}
+	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s", p.key, in(path), advice)
+	return meant
 }
 
 // isPlain reports whether a value has the form of a field, and no keys of its own that

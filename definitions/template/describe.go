@@ -63,8 +63,18 @@ const (
 )
 
 // DidYouMean suggests the known word nearest to an unknown one, as the end of a
-// message; "" = none is near. Of many known words it looks at the first ones.
+// message; "" = none is near.
 func DidYouMean(word string, known []string) string {
+	best := Nearest(word, known)
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+// Nearest gives the known word nearest to an unknown one; "" = none is near. Of many known
+// words it looks at the first ones.
+func Nearest(word string, known []string) string {
 	if len(word) > maxWord {
 		return ""
 	}
@@ -86,10 +96,7 @@ func DidYouMean(word string, known []string) string {
 			best, bestDistance = k, distance
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
+	return best
 }
 
 // ByNearness sorts known words: first those that are, or begin, nearly like a word, ties
