@@ -190,6 +190,9 @@ func (c *graphCheck) defaultResults() {
 		if s.Type.Traits().Asks && (field == "action" || field == "content") {
 			continue
 		}
+		if s.Type.Traits().Counts && s.Condition == "" && s.Continues() {
+			why, severity = "has none if its collection cannot be read, and continues", SeverityWarning
+		}
 		given := s.hasDefault(field)
 		key := strings.Join([]string{r.path, r.step, field}, "\x00")
 		if given || !named && s.DefaultResults.Given || told[key] {

@@ -19,7 +19,7 @@ func (forEachKind) Keys() StepKeys {
 	}
 }
 
-func (forEachKind) Traits() Traits { return Traits{Composed: true} }
+func (forEachKind) Traits() Traits { return Traits{Composed: true, Counts: true} }
 
 func (forEachKind) Output(s *Step) []string {
 	known := []string{"iterations", "count", "completed", "failed"}

@@ -23,7 +23,7 @@ func (l *loader) pick(file string, data []byte, docs []*yaml.Node) (root *yaml.N
 			defs, diags := definitions.ParseDocument(file, text, doc)
 			l.take(file, defs, diags)
 		case root != nil:
-			l.errorf(positionOf(file, doc), "config", "a second configuration begins here; a file has one")
+			l.errorf(positionOf(file, doc), "config", "a second configuration begins here; a file has one, so write each into a file of its own")
 			return nil
 		case kind == "" && isClientFile(doc):
 			if root = l.clientServers(file, doc); root == nil {
