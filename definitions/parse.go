@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -63,6 +66,9 @@ type metadata struct {
 func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 	p := &parser{file: file, lines: NewText(data).lines}
 	nodes := p.documents(data)
+	if p.diags != nil && foreignText.Match(data) {
+		p.diags = Diagnostics{{Position{file, 1, 1}, SeverityError, "this is no definition of a composite tool, and no YAML as it is: it seems to be a template of another program", "foreign"}}
+	}
 	for _, n := range nodes {
 		if len(p.diags) > maxReported {
 			break
@@ -70,7 +76,7 @@ func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 		p.document(n)
 	}
 	if len(nodes) == 0 && p.diags == nil {
-		p.errorf(Position{file, 1, 1}, "syntax", "no definition in this file")
+		p.errorf(Position{file, 1, 1}, "foreign", "no definition in this file")
 	}
 	p.diags.Sort()
 	return p.definitions, p.diags
@@ -208,10 +214,43 @@ func (p *parser) document(n *yaml.Node) {
 	case has(n, "kind") || has(n, "apiVersion"):
 		p.resource(n)
 	case has(n, "compositeTools"):
-		p.errorf(p.position(n), "kind", "this is a configuration, not a definition; its definitions are checked with it (--config)")
+		p.errorf(p.position(n), "foreign", "this is a configuration, not a definition; its definitions are checked with it (--config)")
+	case n.Kind != yaml.MappingNode && n.Kind != yaml.AliasNode:
+		p.errorf(p.position(n), "foreign", "the document must be a mapping, not %s", describeNode(n))
+	case isForeign(n):
+		p.errorf(p.position(n), "foreign", "this is no definition of a composite tool: it has neither steps nor a script")
 	default:
 		p.definition(n, false)
 	}
+}
+
+// foreignText is in a file that is no YAML because it is a template, as of Helm.
+var foreignText = regexp.MustCompile(`(?m)^\s*\{\{-? `)
+
+// commonKeys are keys of a definition that files of other programs have, too.
+var commonKeys = []string{"name", "version", "metadata", "annotations", "tools", "modules", "timeout", "output"}
+
+// isForeign reports whether a mapping is something else than a definition, and not one
+// with mistakes: it has no key that only a definition has, nor one that may mean such a key.
+func isForeign(n *yaml.Node) bool {
+	keys, strange := keysOf(reflect.TypeFor[Definition]()), false
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Name
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		switch {
+		case slices.Contains(commonKeys, key):
+		case template.Nearest(key, names) != "" || slices.ContainsFunc(keys, func(k Key) bool {
+			return k.also() == key || slices.Contains(strings.Split(k.Tag.Get("meant"), ","), key)
+		}):
+			return false
+		default:
+			strange = true
+		}
+	}
+	return strange
 }
 
 // has reports whether a mapping has a key.
@@ -303,6 +342,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) *Definition {
 	}
 	p.lighten(&def, d)
 	p.requiredFlags(def.Parameters, "parameters", &def, d)
+	p.conditionals(&def, d)
 	def.arguments, def.scripts = &lazySchema{}, &codeCache{}
 	def.written = &written{
 		file:     p.file,
@@ -313,6 +353,26 @@ func (p *parser) definition(n *yaml.Node, inResource bool) *Definition {
 	}
 	p.definitions = append(p.definitions, &def)
 	return &def
+}
+
+// conditionals takes a step of type conditional as one of the type that its keys belong
+// to: a step of any type has a condition.
+func (p *parser) conditionals(def *Definition, d *decoder) {
+	take := func(s *Step, path string) {
+		if s == nil || s.Type != "conditional" || s.Tool == "" && s.Message == "" {
+			return
+		}
+		if s.Type = ToolStep; s.Tool == "" {
+			s.Type = ElicitationStep
+		}
+		p.warnf(d.position(path+".type", def.Pos), "other-key", "%s.type: conditional is taken as %s, since a step of any type has a condition: write that", path, s.Type)
+	}
+	for i, s := range def.Steps {
+		path := template.AtElement("steps", i)
+		if take(s, path); s != nil {
+			take(s.Step, path+".step")
+		}
+	}
 }
 
 func (p *parser) position(n *yaml.Node) Position { return Position{p.file, n.Line, n.Column} }

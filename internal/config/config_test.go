@@ -164,6 +164,23 @@ func TestDefinitionFiles(t *testing.T) {
 	}
 }
 
+// Files of other programs in a directory keep none of its definitions from loading; one
+// that is named is a mistake.
+func TestForeignFiles(t *testing.T) {
+	loaded, diags := Load(Sources{Definitions: []string{"testdata/foreign"}})
+	if diags.HasErrors() || len(loaded.Definitions) != 1 {
+		t.Errorf("%d definitions, %v", len(loaded.Definitions), diags)
+	}
+	var got strings.Builder
+	for _, d := range diags {
+		got.WriteString(d.String() + "\n")
+	}
+	golden(t, "testdata/foreign/all.out", got.String())
+	if _, diags := Load(Sources{Definitions: []string{"testdata/foreign/compose.yaml"}}); !diags.HasErrors() {
+		t.Errorf("a file of another program is taken: %v", diags)
+	}
+}
+
 // Files of a mounted ConfigMap are links to a directory that Kubernetes exchanges:
 // each is one definition, and what is exchanged is noticed.
 func TestDefinitionsOfAConfigMap(t *testing.T) {

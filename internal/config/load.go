@@ -169,7 +169,19 @@ func (l *loader) definitions(name string) {
 			continue
 		}
 		defs, diags := definitions.Parse(file, data)
+		if file != name {
+			skipForeign(diags)
+		}
 		l.take(file, defs, diags)
+	}
+}
+
+// skipForeign makes warnings of what a directory has besides definitions.
+func skipForeign(diags definitions.Diagnostics) {
+	for i := range diags {
+		if d := &diags[i]; d.Check == "foreign" && d.Severity == definitions.SeverityError {
+			d.Severity, d.Message = definitions.SeverityWarning, d.Message+"; skipped"
+		}
 	}
 }
 
