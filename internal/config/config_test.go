@@ -175,7 +175,7 @@ func TestForeignFiles(t *testing.T) {
 	for _, d := range diags {
 		got.WriteString(d.String() + "\n")
 	}
-	golden(t, "testdata/foreign/all.out", got.String())
+	perduretest.Golden(t, "testdata/foreign/all.out", got.String())
 	if _, diags := Load(Sources{Definitions: []string{"testdata/foreign/compose.yaml"}}); !diags.HasErrors() {
 		t.Errorf("a file of another program is taken: %v", diags)
 	}
