@@ -43,7 +43,7 @@ var imports = map[string][]string{
 	"internal/runs/resume":   {"definitions", "definitions/template", "internal/codes", "internal/runs/history", "workflows", "workflows/record"},
 	"internal/runs":          {"definitions", "definitions/template", "internal/runs/history", "internal/runs/resume", "internal/visible", "internal/quarantine", "internal/secrets", "workflows", "workflows/record", "internal/codes"},
 	"gateway":                {"internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web", "internal/codes"},
-	"gateway/auth":           {"internal/secrets"},
+	"gateway/auth":           {"internal/secrets", "internal/web"},
 	"internal/perduretest":   {},
 	"gateway/approvals":      {"definitions/view", "internal/visible", "internal/runs", "gateway/auth", "internal/web"},
 	"internal/codes":         {},

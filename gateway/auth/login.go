@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 // ErrNotSignedIn is why a browser is not let in before its user has signed in.
@@ -221,7 +223,7 @@ func (l *Login) triesAs(r *http.Request) string {
 	var known knownBrowser
 	cookie, err := r.Cookie(l.cookieName(knownCookie))
 	if err != nil || l.seals.open(knownCookie, cookie.Value, &known) != nil || l.now().Unix() >= known.Expires {
-		return peerOf(r.RemoteAddr)
+		return web.Peer(r.RemoteAddr)
 	}
 	return "known " + known.Caller
 }

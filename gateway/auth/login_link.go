@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 // LinkLife is how long a one-time link can be used.
@@ -69,7 +71,7 @@ func (l *Login) SignInByLink(w http.ResponseWriter, r *http.Request, code string
 	if err := onThisMachine(r); err != nil {
 		return err
 	}
-	if err := l.attempts.attempt(l.now(), peerOf(r.RemoteAddr)); err != nil {
+	if err := l.attempts.attempt(l.now(), web.Peer(r.RemoteAddr)); err != nil {
 		return err
 	}
 	if !l.links.take(l.now(), code) {

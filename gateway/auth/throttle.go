@@ -2,8 +2,6 @@ package auth
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -71,22 +69,4 @@ func (t *throttle) forget(now time.Time) {
 			delete(t.peers, peer)
 		}
 	}
-}
-
-// peerOf is the address of a client; of one by IPv6, its network.
-func peerOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return ""
-	}
-	addr = addr.Unmap().WithZone("")
-	if addr.Is6() {
-		network, _ := addr.Prefix(64) // 64 bits are within 128
-		return network.Addr().String()
-	}
-	return addr.String()
 }
