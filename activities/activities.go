@@ -30,75 +30,49 @@ type CallHistory func(ctx context.Context, runID, execution, key string) (result
 // A HistorySize is how many bytes the history of an execution has.
 type HistorySize func(ctx context.Context, runID, execution string) (bytes int64, err error)
 
+// Options are what activities know besides how to call a tool. The zero value works.
+type Options struct {
+	// Permits restricts calls: those not permitted fail without being sent. nil = all
+	// calls of runs that were started without permission rules; others fail.
+	Permits func(workflows.ToolCall) bool
+	// CallBefore finds calls that a run made before it was reset. nil = unsafe calls of
+	// such a run have an unknown outcome.
+	CallBefore CallHistory
+	// LastAttempt and SentUnread look up how the attempt before ended. An unsafe call is
+	// then not repeated after a failure that no attempt reported, and a keyed call knows
+	// whether an attempt before may have been executed. nil = Temporal's failure counts
+	// for unsafe calls, and each attempt of a keyed call may have been executed.
+	LastAttempt LastAttempt
+	SentUnread  SentUnread
+	// HistorySize lets a large result be refused that does not fit into the history of
+	// its run. nil = Temporal ends such a run.
+	HistorySize HistorySize
+	// CatchUp keeps a call that has waited from being sent before its run has seen what
+	// has happened meanwhile, and any call of a called run before the runs above have.
+	// nil = such a call is sent unless Temporal knows its activity as cancelled.
+	CatchUp CatchUp
+	// Resolve and Outcome let steps call composite tools. nil = none is found.
+	Resolve Resolve
+	Outcome Outcome
+}
+
 // Activities implements workflows.Activities.
 type Activities struct {
 	backends Caller
-	permits  func(workflows.ToolCall) bool // nil = all calls
 	logger   *slog.Logger
-	calls    CallHistory
-	last     LastAttempt
-	unread   SentUnread
-	history  HistorySize
+	opts     Options
 	line     *limits.Line // of the only backend; nil = nothing is limited
-	resolve  Resolve
-	outcome  Outcome
-	catchUp  CatchUp
 	onItsWay *transit
 }
 
 var _ workflows.Activities = (*Activities)(nil)
 
 // New makes activities that call tools through backends. A nil logger discards.
-func New(backends Caller, logger *slog.Logger) *Activities {
+func New(backends Caller, logger *slog.Logger, o Options) *Activities {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Activities{backends: backends, logger: logger, onItsWay: &transit{}}
-}
-
-// Permit restricts calls: those not permitted fail without being sent. Without it,
-// all calls of runs that were started under permission rules fail.
-func (a *Activities) Permit(permits func(workflows.ToolCall) bool) *Activities {
-	a.permits = permits
-	return a
-}
-
-// WithCallHistory lets activities find calls that a run made before it was reset.
-// Without it, unsafe calls of such a run have an unknown outcome.
-func (a *Activities) WithCallHistory(calls CallHistory) *Activities {
-	a.calls = calls
-	return a
-}
-
-// TrackUnknown lets activities look up how the attempt before ended. An unsafe call
-// is then not repeated after a failure that no attempt reported, and a keyed call
-// knows whether an attempt before may have been executed. Without it, Temporal's
-// failure counts for unsafe calls, and each attempt of a keyed call may have been
-// executed.
-func (a *Activities) TrackUnknown(last LastAttempt, unread SentUnread) *Activities {
-	a.last, a.unread = last, unread
-	return a
-}
-
-// Measure lets a large result be refused that does not fit into the history of its
-// run. Without it, Temporal ends such a run.
-func (a *Activities) Measure(history HistorySize) *Activities {
-	a.history = history
-	return a
-}
-
-// CatchUp keeps a call that has waited from being sent before its run has seen what
-// has happened meanwhile, and any call of a called run before the runs above have.
-// Without it, such a call is sent unless Temporal knows its activity as cancelled.
-func (a *Activities) CatchUp(catchUp CatchUp) *Activities {
-	a.catchUp = catchUp
-	return a
-}
-
-// Compose lets steps call composite tools. Without it, none is found.
-func (a *Activities) Compose(resolve Resolve, outcome Outcome) *Activities {
-	a.resolve, a.outcome = resolve, outcome
-	return a
+	return &Activities{backends: backends, logger: logger, opts: o, onItsWay: &transit{}}
 }
 
 // Register makes a worker execute the activities.
@@ -117,9 +91,9 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	var err error
 	switch {
-	case a.permits == nil && call.Ruled:
+	case a.opts.Permits == nil && call.Ruled:
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Unruled())
-	case a.permits != nil && !a.permits(call):
+	case a.opts.Permits != nil && !a.opts.Permits(call):
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Denied())
 	}
 	progress := make(chan backends.Progress, 1)
@@ -136,7 +110,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	if attempt, err = a.following(ctx, attempt, info); err != nil {
 		return workflows.ToolResult{}, err
 	}
-	if call.Unread && a.unread != nil {
+	if call.Unread && a.opts.SentUnread != nil {
 		if err := a.neverSent(ctx, attempt, info); err != nil {
 			return workflows.ToolResult{}, err
 		}
@@ -198,10 +172,10 @@ const largeResult = 256 << 10
 // history, which would end the run at once. The run itself only knows the size at its last
 // task.
 func (a *Activities) noRoom(ctx context.Context, attempt workflows.Attempt, info activity.Info, result workflows.ToolResult) *workflows.Error {
-	if a.history == nil || info.IsLocalActivity || attempt.Call.MaxExpansion > 0 || len(result.Output) < largeResult {
+	if a.opts.HistorySize == nil || info.IsLocalActivity || attempt.Call.MaxExpansion > 0 || len(result.Output) < largeResult {
 		return nil
 	}
-	size, err := a.history(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
+	size, err := a.opts.HistorySize(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
 	if err != nil {
 		a.logger.WarnContext(ctx, "whether a large result fits into the history of its run cannot be read", "run", attempt.Call.RunID, "error", err)
 		return nil
@@ -212,10 +186,10 @@ func (a *Activities) noRoom(ctx context.Context, attempt workflows.Attempt, info
 // before is the result of the call from before the run was reset; nil = the call can be
 // made.
 func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
-	if a.calls == nil {
+	if a.opts.CallBefore == nil {
 		return nil, a.report(ctx)(attempt.SentBefore())
 	}
-	result, unknown, err := a.calls(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
+	result, unknown, err := a.opts.CallBefore(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
 	switch {
 	case err != nil:
 		return nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))

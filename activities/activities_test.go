@@ -33,7 +33,7 @@ func call(t *testing.T, b backend, c workflows.ToolCall) (workflows.ToolResult, 
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(10 * time.Second)
-	activities.Register(env, activities.New(b, nil))
+	activities.Register(env, activities.New(b, nil, activities.Options{}))
 	var res workflows.ToolResult
 	value, err := env.ExecuteActivity(workflows.CallToolName, c)
 	if err == nil {
@@ -110,9 +110,9 @@ func TestInvalidReference(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	a := activities.New(nil, nil).Compose(func(context.Context, workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
+	a := activities.New(nil, nil, activities.Options{Resolve: func(context.Context, workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
 		return found, fmt.Errorf("%w: it is named twice", activities.ErrInvalidReference)
-	}, nil)
+	}})
 	env.RegisterActivity(a.ResolveDefinition)
 	_, err := env.ExecuteActivity(a.ResolveDefinition, workflows.DefinitionRef{Workflow: "x@1@2"})
 	var app *temporal.ApplicationError
@@ -277,7 +277,7 @@ func TestWorkerStops(t *testing.T) {
 			stop(worker.ErrWorkerShutdown)
 			<-ctx.Done()
 			return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: tc.outcome, Err: context.Cause(ctx)}
-		}), nil))
+		}), nil, activities.Options{}))
 		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{StepPath: "s", Tool: "be_put", Effect: tc.effect})
 		var app *temporal.ApplicationError
 		if !errors.As(err, &app) || app.Type() != string(tc.category) || app.NonRetryable() == tc.retry {
@@ -302,7 +302,7 @@ func TestHeartbeatIsLost(t *testing.T) {
 		case <-time.After(100 * time.Millisecond): // it would have ended by now
 			return &backends.Result{Structured: json.RawMessage(`{"n":1}`)}, nil
 		}
-	}), nil))
+	}), nil, activities.Options{}))
 	result, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{StepPath: "s", Tool: "be_put", Effect: definitions.Unsafe})
 	var output workflows.ToolResult
 	if err == nil {
@@ -324,10 +324,10 @@ func TestDeniedCall(t *testing.T) {
 		activities.Register(env, activities.New(backend(func(context.Context, backends.Call) (*backends.Result, error) {
 			t.Error("the backend was called")
 			return nil, nil
-		}), nil).Permit(func(call workflows.ToolCall) bool {
+		}), nil, activities.Options{Permits: func(call workflows.ToolCall) bool {
 			asked = call
 			return false
-		}))
+		}}))
 		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
 			StepPath: "s", Tool: "be_put", Effect: definitions.Read, As: as, MaxAttempts: 5, Caller: workflows.Caller{Subject: "alice"}})
 		var app *temporal.ApplicationError
@@ -353,7 +353,7 @@ func TestWorkerWithoutRules(t *testing.T) {
 		activities.Register(env, activities.New(backend(func(context.Context, backends.Call) (*backends.Result, error) {
 			called = true
 			return &backends.Result{}, nil
-		}), nil))
+		}), nil, activities.Options{}))
 		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{StepPath: "s", Tool: "be_put", Ruled: ruled})
 		var app *temporal.ApplicationError
 		var e workflows.Error

@@ -42,9 +42,9 @@ func TestAttackCallDecidedLongAgo(t *testing.T) {
 		b := departing(func() { sent = true })
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
-		activities.Register(env, activities.New(b, nil).CatchUp(func(context.Context, string, time.Time, *activity.Info) (bool, error) {
+		activities.Register(env, activities.New(b, nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) {
 			return false, context.DeadlineExceeded
-		}))
+		}}))
 		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
 			StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now().Add(-tc.ago)})
 		var app *temporal.ApplicationError
@@ -104,7 +104,7 @@ func TestAttackCallBelowAStoppedRun(t *testing.T) {
 			}
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestActivityEnvironment()
-			activities.Register(env, activities.New(b, nil).CatchUp(catchUp))
+			activities.Register(env, activities.New(b, nil, activities.Options{CatchUp: catchUp}))
 			_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
 				RunID: "run", StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now(), Parent: tc.parent})
 			if diff := cmp.Diff(tc.asked, asked); diff != "" || sent != tc.sent || sent != (err == nil) {
@@ -145,10 +145,10 @@ func TestAttackStandstill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sent, asked := 0, 0
-		all := activities.New(departing(func() { sent++ }), nil).CatchUp(func(context.Context, string, time.Time, *activity.Info) (bool, error) {
+		all := activities.New(departing(func() { sent++ }), nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) {
 			asked++
 			return false, context.DeadlineExceeded
-		})
+		}})
 		for _, tc := range []struct {
 			effect definitions.Effect
 			lasts  time.Duration

@@ -30,8 +30,8 @@ type Outcome func(ctx context.Context, runID string) (*workflows.ChildOutcome, e
 func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
 	err := fmt.Errorf("%w: %s", ErrNoDefinition, ref.Workflow)
 	var found workflows.ResolvedDefinition
-	if a.resolve != nil {
-		found, err = a.resolve(ctx, ref)
+	if a.opts.Resolve != nil {
+		found, err = a.opts.Resolve(ctx, ref)
 	}
 	if err == nil {
 		return found, nil
@@ -64,10 +64,10 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 // RunOutcome gives the outcome of a run. While it has not ended, that is a temporary
 // error.
 func (a *Activities) RunOutcome(ctx context.Context, runID string) (workflows.ChildOutcome, error) {
-	if a.outcome == nil {
+	if a.opts.Outcome == nil {
 		return workflows.ChildOutcome{}, temporal.NewNonRetryableApplicationError("reading runs is not possible here", string(codes.CategoryInternal), nil)
 	}
-	outcome, err := a.outcome(ctx, runID)
+	outcome, err := a.opts.Outcome(ctx, runID)
 	switch {
 	case err != nil:
 		return workflows.ChildOutcome{}, err

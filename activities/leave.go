@@ -113,7 +113,7 @@ func (d *departure) catchUp(ctx context.Context) (asked bool, err error) {
 			return false, err
 		}
 	}
-	if !d.isLate() || d.a.catchUp == nil {
+	if !d.isLate() || d.a.opts.CatchUp == nil {
 		return false, nil
 	}
 	now := time.Now()
@@ -135,12 +135,12 @@ func (d *departure) catchUpAbove(ctx context.Context) error {
 // ask waits until a run has seen what had happened to it at a time. Otherwise the run
 // makes the call again, if it still needs it.
 func (d *departure) ask(ctx context.Context, runID string, at time.Time, call *activity.Info) error {
-	if d.a.catchUp == nil {
+	if d.a.opts.CatchUp == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
 	defer cancel()
-	switch wanted, err := d.a.catchUp(ctx, runID, at, call); {
+	switch wanted, err := d.a.opts.CatchUp(ctx, runID, at, call); {
 	case err == nil && !wanted:
 		return errUnwanted
 	case err != nil:

@@ -32,7 +32,7 @@ func (n neverCalled) Call(context.Context, backends.Call) (*backends.Result, err
 // seen what happened is held as any other, so that its run shows for what it waits.
 func TestLimitedCallBelowAStoppedRun(t *testing.T) {
 	t.Parallel()
-	a := New(neverCalled{t}, nil).CatchUp(behind)
+	a := New(neverCalled{t}, nil, Options{CatchUp: behind})
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	registerInTurn(env, *a, limits.NewLine(limits.Config{}, nil, time.Time{}))

@@ -61,7 +61,7 @@ func TestAttemptsOfACall(t *testing.T) {
 				e.Backend, e.Tool = c.Backend, c.Tool
 				return nil, &e
 			})
-			err := repeated(t, activities.New(b, nil).TrackUnknown(tc.last, nil), tc.effect, time.Hour)
+			err := repeated(t, activities.New(b, nil, activities.Options{LastAttempt: tc.last}), tc.effect, time.Hour)
 			if made != tc.made || codeOf(err) != tc.code {
 				t.Errorf("%d attempts, %v; want %d, %q", made, err, tc.made, tc.code)
 			}
@@ -81,7 +81,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 			}
 			return nil, &backends.CallError{Outcome: backends.NotSent, Away: true, RetryAfter: 30 * time.Second, Err: errors.New("HTTP status 429")}
 		})
-		if err := repeated(t, activities.New(b, nil).TrackUnknown(saidUnsent, nil), definitions.Unsafe, limit); codeOf(err) != code {
+		if err := repeated(t, activities.New(b, nil, activities.Options{LastAttempt: saidUnsent}), definitions.Unsafe, limit); codeOf(err) != code {
 			t.Errorf("with %s: %v, want %q", limit, err, code)
 		}
 		if want := map[codes.Code]int{"": 2, codes.BackendUnavailable: 1}[code]; len(at) != want {
@@ -99,7 +99,7 @@ func TestUnreachableIsShown(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
-	activities.Register(env, activities.New(b, nil).TrackUnknown(saidUnsent, nil))
+	activities.Register(env, activities.New(b, nil, activities.Options{LastAttempt: saidUnsent}))
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{ScheduleToCloseTimeout: time.Minute})
 		return workflow.ExecuteActivity(ctx, workflows.CallToolName, workflows.ToolCall{Tool: "be_put"}).Get(ctx, nil)

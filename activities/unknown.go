@@ -39,7 +39,7 @@ func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, i
 	if attempt.Call.Effect == definitions.Keyed {
 		attempt.EarlierUnknown = a.mayHaveExecuted(ctx, info)
 	}
-	if attempt.WorthRepeating() || a.last == nil {
+	if attempt.WorthRepeating() || a.opts.LastAttempt == nil {
 		return attempt, nil
 	}
 	known, mayHaveRun := a.attemptBefore(ctx, info)
@@ -54,11 +54,11 @@ func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, i
 // what an attempt reported, because the worker stops or a result cannot be stored, it
 // reports a failure of its own, which Temporal retries.
 func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (known, mayHaveRun bool) {
-	if a.last == nil {
+	if a.opts.LastAttempt == nil {
 		return true, false
 	}
 	for {
-		known, mayHaveRun, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
+		known, mayHaveRun, err := a.opts.LastAttempt(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
 		if err == nil {
 			return known, mayHaveRun
 		}
@@ -76,12 +76,12 @@ const lastAttemptLimit = 2 * time.Second
 // mayHaveExecuted reports whether an earlier attempt may have executed a keyed call, which
 // is repeated all the same. If that cannot be read, it is true.
 func (a *Activities) mayHaveExecuted(ctx context.Context, info activity.Info) bool {
-	if a.last == nil {
+	if a.opts.LastAttempt == nil {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastAttemptLimit)
 	defer cancel()
-	_, mayHaveRun, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
+	_, mayHaveRun, err := a.opts.LastAttempt(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
 	return mayHaveRun || err != nil
 }
 
@@ -89,7 +89,7 @@ func (a *Activities) mayHaveExecuted(ctx context.Context, info activity.Info) bo
 // was given it after an attempt that may have made it. What such a worker reports
 // does not say which attempt it was.
 func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, info activity.Info) error {
-	sent, err := a.unread(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID, attempt.Call.IdempotencyKey)
+	sent, err := a.opts.SentUnread(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID, attempt.Call.IdempotencyKey)
 	switch {
 	case err != nil:
 		return a.report(ctx)(attempt.Unavailable("cannot read the outcome of the earlier call: " + err.Error()))

@@ -39,7 +39,7 @@ func TestAttackDoubtOutlivesAttempts(t *testing.T) {
 			})
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
-			activities.Register(env, activities.New(down, nil).TrackUnknown(tc.last, nil))
+			activities.Register(env, activities.New(down, nil, activities.Options{LastAttempt: tc.last}))
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 					StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 2},

@@ -68,7 +68,7 @@ func compose(t testing.TB) (*runs.Client, client.Client) {
 		workflows.Register(w, trust)
 		registerCallTool(w)
 		w.RegisterActivityWithOptions(resolve, activity.RegisterOptions{Name: workflows.ResolveName})
-		w.RegisterActivityWithOptions(activities.New(nil, nil).Compose(nil, runOutcome).RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
+		w.RegisterActivityWithOptions(activities.New(nil, nil, activities.Options{Outcome: runOutcome}).RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
 		composing.err = w.Start()
 	})
 	if composing.err != nil {

@@ -85,10 +85,14 @@ func (s *executor) start(ctx context.Context) error {
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs
 	history := all.CallHistory()
-	calls := activities.New(planted(keptPool{s.tools(), s.credentials}), s.opts.Logger).WithCallHistory(history.CallBefore).TrackUnknown(history.LastAttempt, history.SentUnread).Measure(history.HistorySize).CatchUp(all.CatchUp).Compose(s.resolve, all.ChildOutcome)
-	if s.opts.Loaded.Auth.Policy.Ruled() {
-		calls.Permit(s.permits)
+	o := activities.Options{
+		CallBefore: history.CallBefore, LastAttempt: history.LastAttempt, SentUnread: history.SentUnread, HistorySize: history.HistorySize,
+		CatchUp: all.CatchUp, Resolve: s.resolve, Outcome: all.ChildOutcome,
 	}
+	if s.opts.Loaded.Auth.Policy.Ruled() {
+		o.Permits = s.permits
+	}
+	calls := activities.New(planted(keptPool{s.tools(), s.credentials}), s.opts.Logger, o)
 	activities.Register(s.worker, calls)
 	activities.RegisterHost(s.worker, s.host(calls))
 	if err := s.worker.Start(); err != nil {

@@ -146,7 +146,7 @@ func (l *stopLab) work(t *testing.T) {
 	t.Helper()
 	l.worker = worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
 	workflows.Register(l.worker, trust)
-	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler)).CatchUp(l.door.CatchUp).Compose(l.resolve, l.door.ChildOutcome))
+	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler), activities.Options{CatchUp: l.door.CatchUp, Resolve: l.resolve, Outcome: l.door.ChildOutcome}))
 	if err := l.worker.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func startCounting(t *testing.T, c client.Client, door *runs.Client, options wor
 	t.Helper()
 	w := worker.New(c, workflows.TaskQueue, options)
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, slog.New(slog.DiscardHandler)).TrackUnknown(door.CallHistory().LastAttempt, door.CallHistory().SentUnread))
+	activities.Register(w, activities.New(backend, slog.New(slog.DiscardHandler), activities.Options{LastAttempt: door.CallHistory().LastAttempt, SentUnread: door.CallHistory().SentUnread}))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -194,7 +194,7 @@ func TestRecordHistories(t *testing.T) {
 	c := startTemporal(t, quiet)
 	w := worker.New(c, workflows.TaskQueue, worker.Options{Interceptors: []interceptor.WorkerInterceptor{&unreadTwice{}}})
 	workflows.Register(w, trust)
-	calls := activities.New(fakeBackend{}, quiet)
+	calls := activities.New(fakeBackend{}, quiet, activities.Options{})
 	activities.Register(w, calls)
 	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second,
 		Backends: map[string]limits.Config{"be": {Rate: limits.Rate{Calls: 20, Per: time.Minute, Burst: 1}}}})

@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 	c := startTemporal(t, quiet)
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(sizedBackend{}, quiet))
+	activities.Register(w, activities.New(sizedBackend{}, quiet, activities.Options{}))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func TestReset(t *testing.T) {
 	backend := &notingBackend{}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, quiet).WithCallHistory(door.CallHistory().CallBefore))
+	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBefore: door.CallHistory().CallBefore}))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

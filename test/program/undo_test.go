@@ -48,7 +48,7 @@ func TestCompletedAfterCancel(t *testing.T) {
 	backend := &lateBackend{begun: make(chan struct{}), end: make(chan struct{})}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, quiet))
+	activities.Register(w, activities.New(backend, quiet, activities.Options{}))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (u unread) work(t *testing.T, c client.Client, calls bool) (stop func()) {
 		workflows.Register(w, trust)
 	}
 	all := runs.New(runs.Config{Keys: testKeys, Client: c, DataConverter: u.reads})
-	activities.Register(w, activities.New(u.backend, nil).TrackUnknown(all.CallHistory().LastAttempt, all.CallHistory().SentUnread).Compose(u.resolve, nil))
+	activities.Register(w, activities.New(u.backend, nil, activities.Options{LastAttempt: all.CallHistory().LastAttempt, SentUnread: all.CallHistory().SentUnread, Resolve: u.resolve}))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func execute(t *testing.T, b backend, call workflows.ToolCall) (workflows.ToolRe
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestActivityEnvironment()
-	activities.Register(env, activities.New(b, nil))
+	activities.Register(env, activities.New(b, nil, activities.Options{}))
 	value, err := env.ExecuteActivity(workflows.CallToolName, call)
 	if err != nil {
 		return workflows.ToolResult{}, err
