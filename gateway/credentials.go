@@ -106,7 +106,7 @@ func (s *asking) bringCredentials(e runs.Elicitation) {
 	}(s.on.deposits, s.x.who, s.at.Run)
 }
 
-// waitsFor says what a run waits for, to whoever follows it.
+// waitsFor says what a run waits for, to those who follow it.
 func waitsFor(e runs.Elicitation) string {
 	if e.Kind == runs.Credentials {
 		return "needs credentials: " + visible.Text(e.Message)

@@ -70,7 +70,7 @@ func repeatable(err error) error {
 }
 
 // startOne starts the run that all calls with a business key mean, or joins it as
-// far as the caller may see it, and it is for the same arguments: whoever called
+// far as the caller may see it, and it is for the same arguments: the one who called
 // first would otherwise decide what is done for everybody else. A call that is
 // repeated, by its own key or by the transport, is not a second one.
 func (j *joins) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {

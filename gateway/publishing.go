@@ -178,7 +178,7 @@ func (pb *publishing) deprecate(r *http.Request, who auth.Identity) (any, error)
 }
 
 // reference reads a reference whose name is that of a definition, or else the one
-// under which clients see it, as far as whoever asks may read it.
+// under which clients see it, as far as the caller may read it.
 func (pb *publishing) reference(who auth.Identity, text string) (definitions.Reference, error) {
 	name, version, versioned := strings.Cut(text, "@")
 	ref := pb.meant(who, definitions.Reference{Name: name})

@@ -35,7 +35,7 @@ func (ss *streams) render(ctx context.Context, x *exchange, at cursor, how rende
 	s := newStream(&rendering{on: ss, x: x, at: at, renderOptions: how})
 	defer s.asking.close()
 	defer s.report.stop()
-	// Whoever sees the stream open may answer what was asked on the one before.
+	// Those who see the stream open may answer what was asked on the one before.
 	err := s.catchUp(ctx)
 	s.x.dialect.prime(s.rendering)
 	if errors.Is(err, runs.ErrNotFound) {

@@ -87,7 +87,7 @@ func (r *rights) mayAnswer(c *client, id runs.RunID, owner string, e runs.Elicit
 
 // allSteps says which call that the run would surely make would be denied:
 // there is no point in asking a person first. The others are looked at when it
-// is their turn, by whoever makes them.
+// is their turn, no matter who makes them.
 func (r *rights) allSteps(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) error {
 	find := func(name string) (definitions.Tool, bool) {
 		t, ok := tools[name]

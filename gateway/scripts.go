@@ -124,8 +124,8 @@ func (sc *scripts) execute(ctx context.Context, x *exchange) {
 }
 
 // scriptDefinition is the definition that a script is which was sent, with what
-// it loads, and what is wrong with that. It may call, and load, what whoever sent
-// it may.
+// it loads, and what is wrong with that. It may call, and load, what its sender
+// may.
 func (sc *scripts) scriptDefinition(who auth.Identity, source string) (*definitions.Definition, definitions.Diagnostics) {
 	d, diags := definitions.NewScript(scriptTool, "A script that "+who.Caller()+" has sent.", source).WithModules(sc.modules(who))
 	d.Timeout = definitions.Duration(runs.MaxScriptTime)

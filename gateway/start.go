@@ -80,7 +80,7 @@ func (s *starts) snapshot(who auth.Identity, d *definitions.Definition) (map[str
 }
 
 // addDynamic adds the tools that scripts may call by a name that only a run comes
-// to, as far as whoever calls them may.
+// to, as far as the caller may.
 func (s *starts) addDynamic(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) {
 	if d.RunAs == definitions.AsComposite {
 		who = auth.Composite(d.Name)

@@ -148,7 +148,7 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 	return false
 }
 
-// client is whoever is on the other side, as far as it is known by now.
+// client is what is known by now of the program on the other side.
 func (c *stdioConn) client(m *message, p *params) *client {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -116,7 +116,7 @@ type state struct {
 }
 
 // A sealer signs tokens: PURPOSE.KEYID.PAYLOAD.MAC, all but the purpose in
-// unpadded base64url. What is in a token can be read by whoever has it.
+// unpadded base64url. What is in a token can be read by all who have it.
 type sealer struct {
 	keys []signingKey // the first one signs
 	now  func() time.Time

@@ -112,7 +112,7 @@ func (t *toolset) served(name string) *mcp.Tool {
 
 // composite is the composite tool that a call means, in the version that it
 // wants; nil = it means none. A version that is not offered to the caller is not
-// there, whoever is offered another one.
+// there, no matter who is offered another one.
 func (t *toolset) composite(ctx context.Context, l *listing, who auth.Identity, p *params) (*composite, error) {
 	c := l.composites[p.Name]
 	version := strings.TrimSpace(p.Meta.Version)

@@ -5,10 +5,10 @@ import (
 )
 
 // An Asking is one time that an elicitation was put to somebody and did not
-// lead to an answer. It changes nothing in the run; whoever asks next, wherever
+// lead to an answer. It changes nothing in the run; the one who asks next, wherever
 // that is, knows of it.
 type Asking struct {
-	// Question names it, as whoever asked has named it; at most maxQuestionName
+	// Question names it, as the asking request has named it; at most maxQuestionName
 	// bytes. The same question counts once.
 	Question string        `json:"question"`
 	Outcome  AskingOutcome `json:"outcome"`

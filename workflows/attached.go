@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Attached is a signal in which a request says how it stands to the run. Whoever
+// Attached is a signal in which a request says how it stands to the run. Who
 // follows the run reads it in history: so replicas find out which of them has a
 // client that waits, also when one was killed.
 type Attached struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // How long a run waits for a credential before it looks by itself whether the
-// call can be made now; the last one again and again. Whoever brings the
+// call can be made now; the last one again and again. The one who brings the
 // credential need not have found the run.
 var recheckAfter = []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
 

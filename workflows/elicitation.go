@@ -51,7 +51,7 @@ const (
 type ElicitationKind string
 
 const (
-	// Question is for the caller, or whoever may answer in the caller's place.
+	// Question is for the caller, or those who may answer in the caller's place.
 	Question ElicitationKind = ""
 	// Compensation is for operators: a step could not be undone. Accept says
 	// that it was undone by hand, decline that it shall be tried again, cancel
@@ -61,7 +61,7 @@ const (
 	// The content of an accepted answer is a Reconciled; any other lets the step
 	// fail.
 	Reconciliation ElicitationKind = "reconciliation"
-	// Credentials is for whoever can bring a credential without which a backend
+	// Credentials is for those who can bring a credential without which a backend
 	// cannot be called; Backend says which. Accept says that it has been brought,
 	// decline and cancel that it will not be: the step fails.
 	Credentials ElicitationKind = "credentials"

@@ -274,7 +274,7 @@ type ToolResult struct {
 	Took   time.Duration   `json:"took,omitempty"` // of a call inside a workflow task: history has only its end
 }
 
-// Summary of an activity, timer or local activity: "STEPPATH: WHAT". Whoever
+// Summary of an activity, timer or local activity: "STEPPATH: WHAT". Who
 // follows a run reads the step path from it; see ReadSummary.
 func Summary(path StepPath, what string) string { return string(path) + ": " + what }
 

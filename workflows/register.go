@@ -22,7 +22,7 @@ func Register(r worker.WorkflowRegistry, trust Trust) {
 
 // An interpreter keeps compiled definitions between workflow tasks, by the SHA-256
 // of their sources, so what it keeps never shows in a run. The digest that an input
-// names does not do: whoever starts a run says what it likes there, and would
+// names does not do: who starts a run says what it likes there, and would
 // replace the definition of others.
 type interpreter struct {
 	trust    *trustee

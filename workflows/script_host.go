@@ -328,7 +328,7 @@ func (h *scriptHost) time(path StepPath, t time.Time) time.Time {
 	return wait.Until
 }
 
-// Log tells whoever follows the run.
+// Log sends a line to those who follow the run.
 func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
 	workflow.GetLogger(ctx).Info(text, "step", h.path(site), "line", site.Line)
 	h.run.scripts.say(ctx, ScriptLine{StepPath: h.path(site), Message: text})

@@ -18,7 +18,7 @@ const maxUnchecked = 8
 const maxUncheckedPause = 10 * time.Minute
 
 // keyGrace is how long an elicitation stays open after its time for answers that
-// came in time and wait for their keys. Whoever forges one gains no more.
+// came in time and wait for their keys. Who forges one gains no more.
 const keyGrace = time.Hour
 
 // An UncheckedSignal waits for a worker that has the key with which it was signed:

@@ -78,7 +78,7 @@ const (
 type inbox struct {
 	Options
 	pages *pages
-	forms *auth.Stamps // of forms: whoever sends one has been given it
+	forms *auth.Stamps // of forms: the sender of one has been given it
 	now   func() time.Time
 }
 

@@ -16,7 +16,7 @@ const (
 	looks   = 10  // how often, for one page
 )
 
-// A row of the list is a run, with the first of its questions. Whoever has one run
+// A row of the list is a run, with the first of its questions. Who has one run
 // ask hundreds takes no more of the list than others.
 type row struct {
 	Path string

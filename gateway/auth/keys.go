@@ -23,7 +23,7 @@ const (
 	renewAge   = 30 * time.Second // from which age on keys are fetched again beside a request
 	currentAge = time.Minute      // from which age on a request waits for that
 	outageAge  = 15 * time.Minute // up to which age keys count when they cannot be fetched
-	minRefresh = 10 * time.Second // between two fetches, whoever causes them
+	minRefresh = 10 * time.Second // between two fetches, no matter who causes them
 	fetchLimit = 10 * time.Second // of one fetch
 	maxKeys    = 1 << 20          // bytes of a key set
 )

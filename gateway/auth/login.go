@@ -132,8 +132,8 @@ type browserSession struct {
 
 // Authenticate says who uses the browser that sent a request. The error is
 // ErrNotSignedIn where signing in helps, and a *Refusal with status 503 where
-// that cannot be told now; otherwise it says why there is no access, for whoever
-// sees it.
+// that cannot be told now; otherwise it says why there is no access, for those who
+// see it.
 func (l *Login) Authenticate(r *http.Request) (Identity, error) {
 	kind := l.Kind()
 	switch kind {

@@ -21,7 +21,7 @@ func linkStamps(key []byte) *Stamps {
 }
 
 // NewLinkCode makes the code of a one-time link for a server with this key.
-// Nothing that is reached by HTTP gives one out: whoever makes one can read the
+// Nothing that is reached by HTTP gives one out: who makes one can read the
 // key.
 func NewLinkCode(key []byte) string {
 	nonce := rand.Text()

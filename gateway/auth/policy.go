@@ -65,7 +65,7 @@ type Policy struct {
 	Operators []Grant
 	// Approvers see and answer runs of others.
 	Approvers []Grant
-	// Publishers publish composite tools, for whoever may call them.
+	// Publishers publish composite tools, for those who may call them.
 	Publishers []Publisher
 	// Metrics are who reads the metrics: subjects, and groups as group:NAME. nil =
 	// nobody; where nobody is known and there are no rules, everybody.
@@ -114,7 +114,7 @@ type Rule struct {
 	Composites []string // composite tools with runAs: composite, for the tools of their steps; patterns
 }
 
-// A Grant is for tools, and for whoever is named in it or is in one of its
+// A Grant is for tools, and for those who are named in it or are in one of its
 // groups.
 type Grant struct {
 	Tools    []string // names as clients see them, or patterns: *, ? and [a-z] as in path.Match

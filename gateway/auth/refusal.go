@@ -12,7 +12,7 @@ import (
 type Refusal struct {
 	Status    int    // of the answer; 0 = 401
 	Challenge string // WWW-Authenticate of the answer; "" = Bearer with a 401, else none
-	Message   string // for whoever sent the request; "" = not authenticated
+	Message   string // for the sender of the request; "" = not authenticated
 	Err       error  // for the log
 }
 

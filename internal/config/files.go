@@ -21,7 +21,7 @@ var piped struct {
 	content map[string][]byte
 }
 
-// maxFile bounds a file in bytes: whoever may write one decides what reading it takes.
+// maxFile bounds a file in bytes: who may write one decides what reading it takes.
 const maxFile = 8 << 20
 
 // ReadFile reads a file of at most maxFile bytes, and the same again from a pipe of a

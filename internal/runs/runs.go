@@ -171,7 +171,7 @@ type Run struct {
 	Caller       string        `json:"caller"`
 	Started      time.Time     `json:"started"` // its first execution, however often it has continued or was resumed
 	Closed       *time.Time    `json:"closed,omitempty"`
-	Cause        string        `json:"cause,omitempty"`      // why it was terminated, as whoever did so has said; "" = it was not, or nobody said
+	Cause        string        `json:"cause,omitempty"`      // why it was terminated, as the one who did so has said; "" = it was not, or nobody said
 	Error        *Error        `json:"error,omitempty"`      // with which it ended, where Filter.Errors asks for it
 	Request      string        `json:"-"`                    // that waits for it, as StartRequest or Attach has named it
 	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
@@ -287,7 +287,7 @@ const (
 	EventDone        EventKind = "done"        // the run ended; always the last
 )
 
-// An Event is one thing that a run tells whoever follows it.
+// An Event is one thing that a run reports to those who follow it.
 type Event struct {
 	// Seq orders the events of a run and is stable: the same event has the
 	// same Seq for every follower, on every replica, after every restart.
@@ -318,7 +318,7 @@ type Event struct {
 // An Answer to an elicitation.
 type Answer struct {
 	ElicitationID string
-	// Question is the digest of what whoever answers was asked, as Elicitation has it;
+	// Question is the digest of what the answering person was asked, as Elicitation has it;
 	// "" = what is asked now. An answer to anything else is none: where a run was reset,
 	// an elicitation may ask something else than before.
 	Question string
@@ -328,9 +328,9 @@ type Answer struct {
 	Via      Channel         // by which the answer comes
 	// Run is the run as it was read a moment ago; nil = it is read.
 	Run *Run
-	// Allowed says whether an elicitation is for whoever answers; nil = it is.
+	// Allowed says whether an elicitation is for the one who answers; nil = it is.
 	Allowed func(Elicitation) bool
-	// Asked names the asking that is answered, as whoever asked has named it: the
+	// Asked names the asking that is answered, as the asking request has named it: the
 	// AnswerID of an elicitation that this answer closes begins with it. "" = none.
 	Asked string
 }

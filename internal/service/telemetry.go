@@ -60,7 +60,7 @@ func metricsOnly(t *telemetry.Telemetry) http.Handler {
 }
 
 // serveMetrics is for those who may read the metrics: they name tools and backends,
-// whoever may call these.
+// those who may call these.
 func (s *Service) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	who, err := s.callers.Authenticate(r)
 	if err != nil {
