@@ -11,8 +11,8 @@ import (
 )
 
 // An outlet takes the messages that answer one request, in order. It is safe
-// for concurrent use. What cannot be delivered is dropped: whoever writes
-// learns from the request's context that the client is gone.
+// for concurrent use. What cannot be delivered is dropped: the writer learns from the
+// context of the request that the client is gone.
 type outlet interface {
 	// header adds a header, where there are some and nothing was sent yet.
 	header(name, value string)

@@ -221,8 +221,8 @@ func (s *stream) giveHandle() (answered bool) {
 	return true
 }
 
-// leave answers because this process goes, or cannot follow the run: whoever
-// can come back does so, the others get a handle.
+// leave answers because this process goes, or cannot follow the run: a client that can
+// come back does so, another one gets a handle.
 func (s *stream) leave() (answered bool) {
 	switch {
 	case s.x.dialect.resumable(s.x.client):

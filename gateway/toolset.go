@@ -149,8 +149,8 @@ func (t *toolset) composite(ctx context.Context, l *listing, who auth.Identity, 
 	return &composite{def: entry.Definition, entry: entry}, nil
 }
 
-// withVersions leaves of the versions that an error names those that whoever gets
-// it may know.
+// withVersions leaves of the versions that an error names those that its receiver may
+// know.
 func (t *toolset) withVersions(err error, known func(registry.Entry) bool) error {
 	var missing *registry.NotFoundError
 	if !errors.As(err, &missing) {

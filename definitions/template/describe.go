@@ -56,7 +56,7 @@ func Excerpt(s string) string {
 	return strconv.Quote(s[:cut]) + "…"
 }
 
-// Limits of suggestions: whoever writes a definition may choose both words.
+// Limits of suggestions: the author of a definition may choose both words.
 const (
 	maxWord  = 64   // bytes of an unknown word
 	maxKnown = 1000 // known words that are looked at

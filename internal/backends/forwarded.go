@@ -47,7 +47,7 @@ func (f Forwarding) Of(header http.Header, params json.RawMessage) (out Forwarde
 		var sent struct {
 			Meta map[string]json.RawMessage `json:"_meta"`
 		}
-		_ = json.Unmarshal(params, &sent)   // whoever needs params reports it
+		_ = json.Unmarshal(params, &sent)   // the code that needs params reports it
 		for key, value := range sent.Meta { // which may have so many that it is not kept
 			if !f.names(key) {
 				continue
