@@ -96,7 +96,8 @@ func (a *assembly) serve(scope mcp.CacheScope) *Gateway {
 	tasks := &tasks{runs: a.Runs, rights: a.rights, tokens: a.tokens, views: a.views, results: a.results, calls: a.calls,
 		questions: a.questions, streams: a.streams, log: a.Logger}
 	proxy := &proxy{backends: a.Catalogue, results: a.results, calls: a.calls, tokens: a.tokens, drain: a.drain, keepAlive: a.KeepAlive, log: a.Logger}
-	requests := &requests{tools: a.tools, rights: a.rights, new: a.newcomers, builtIn: a.builtIn, composites: a.composites, proxy: proxy,
+	lists := &lists{tools: a.tools, rights: a.rights, scripts: a.scripts, server: a.results.server, scope: scope}
+	requests := &requests{tools: a.tools, rights: a.rights, lists: lists, new: a.newcomers, builtIn: a.builtIn, composites: a.composites, proxy: proxy,
 		tasks: tasks, results: a.results, forwarding: a.Forwarding, observe: a.Observe, log: a.Logger}
 	admission := &admission{authenticate: a.Authenticate, most: a.Quotas.Requests, bodies: a.Bodies, maxRequest: a.MaxRequest, log: a.Logger}
 	g := &Gateway{
@@ -121,17 +122,16 @@ func (a *assembly) transport(s *server.MCPServer) *server.StreamableHTTPServer {
 		server.WithStreamableHTTPLogger(a.Logger))
 }
 
-// mcpServer answers what is no call, and lists the tools.
+// mcpServer answers what nothing here does, and tells clients that tools have changed.
 func (a *assembly) mcpServer(scope mcp.CacheScope) *server.MCPServer {
 	s := server.NewMCPServer(a.Name, a.Version,
 		server.WithToolCapabilities(true),
 		server.WithToolFilter(func(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
-			who := identityFrom(ctx)
-			return a.scripts.describe(who, a.rights.visible(who, tools))
+			return a.rights.visible(identityFrom(ctx), tools)
 		}),
 		server.WithCacheHints(listLife.Milliseconds(), scope),
 		server.WithExtensions(map[string]any{tasksExtension: struct{}{}}),
-		server.WithHooks(a.tools.taskHooks()),
+		server.WithHooks(taskHooks()),
 		server.WithRecovery(),
 		server.WithInstructions(a.instructions()))
 	if a.LinkOver > 0 {

@@ -12,13 +12,13 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/web"
 )
 
 // Requests answer what this gateway answers by itself rather than mcp-go.
 type requests struct {
 	tools      *toolset
 	rights     *rights
+	lists      *lists
 	new        *newcomers
 	builtIn    map[string]builtInTool
 	composites *composites
@@ -36,8 +36,8 @@ func (rq *requests) forwarded(header http.Header, params json.RawMessage) (backe
 	return rq.forwarding.Of(header, params)
 }
 
-// serve answers a request, unless mcp-go has to: it knows how to list, and says what
-// is wrong with a request that is not admitted. misrouted says which of its headers
+// serve answers a request, unless mcp-go has to, which says what is wrong with a
+// request that is not admitted. misrouted says which of its headers
 // contradicts it; nil = it has none.
 func (rq *requests) serve(ctx context.Context, x *exchange, m *message, admitted bool, misrouted func() error) (answered bool) {
 	switch {
@@ -53,24 +53,14 @@ func (rq *requests) serve(ctx context.Context, x *exchange, m *message, admitted
 		}
 	case listensToTasks(x.client, m, x.params):
 		x.failWith(missingTasks)
-	case m.Method == string(mcp.MethodToolsList) && m.isRequest():
-		return rq.listsTooLarge(ctx, x)
+	case m.isList() && admitted:
+		rq.lists.serve(ctx, x, misrouted)
 	case admitted && rq.results.missingResult(ctx, x.client, m, x.params):
 		x.failWith(noResource(x.client))
 	default:
 		return false
 	}
 	return true
-}
-
-// listsTooLarge waits for the budget that the list of tools takes, which backends may make
-// large, or answers that there is none.
-func (rq *requests) listsTooLarge(ctx context.Context, x *exchange) (answered bool) {
-	err := web.Room(ctx, int64(len(rq.tools.now().listed)))
-	if err != nil {
-		x.crowded("", err)
-	}
-	return err != nil
 }
 
 func route(misrouted func() error) error {

@@ -59,6 +59,9 @@ func (m *message) isCall() bool {
 	return m.Method == string(mcp.MethodToolsCall) && m.isRequest() && m.JSONRPC == mcp.JSONRPC_VERSION
 }
 
+// isList says whether a message asks for the list of tools.
+func (m *message) isList() bool { return m.Method == string(mcp.MethodToolsList) && m.isRequest() }
+
 func (m *message) isRequest() bool { return m.Method != "" && !isNull(m.ID) }
 
 // hasLongID reports whether the id is longer than a client's may be.

@@ -65,6 +65,8 @@ type dialect interface {
 	status(code int) int
 	// finish adds what a result must say.
 	finish(server mcp.Implementation, r *result) *result
+	// list is what the result with a list of tools has beside them: a JSON object.
+	list(server mcp.Implementation, scope mcp.CacheScope) any
 	// noResource is the code of the error for a resource that there is not.
 	noResource() int
 

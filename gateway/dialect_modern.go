@@ -117,6 +117,15 @@ func (modern) finish(server mcp.Implementation, r *result) *result {
 	return r.set(mcp.MetaKeyServerInfo, map[string]string{"name": server.Name, "version": server.Version})
 }
 
+// list says as well how long the list may be kept, and by whom.
+func (d modern) list(server mcp.Implementation, scope mcp.CacheScope) any {
+	return struct {
+		*result
+		TTLMs      int64          `json:"ttlMs"`
+		CacheScope mcp.CacheScope `json:"cacheScope"`
+	}{d.finish(server, &result{}), listLife.Milliseconds(), scope}
+}
+
 // noResource is as in server/resources of 2026-07-28.
 func (modern) noResource() int { return mcp.INVALID_PARAMS }
 

@@ -31,6 +31,7 @@ func (sessions) tasked(*rendering) bool                                      { r
 func (sessions) listens(*message, *params) bool                              { return false }
 func (sessions) status(int) int                                              { return http.StatusOK }
 func (sessions) finish(_ mcp.Implementation, r *result) *result              { return r }
+func (sessions) list(mcp.Implementation, mcp.CacheScope) any                 { return struct{}{} }
 func (sessions) passes(*backends.RPCError) bool                              { return false }
 func (sessions) pass(raw json.RawMessage) json.RawMessage                    { return raw }
 func (sessions) asking(*sealer, *exchange, string) (*backends.Asking, error) { return nil, nil }

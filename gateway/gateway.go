@@ -21,9 +21,10 @@
 // they stand for, so that any replica with the same key can continue where
 // another one stopped.
 //
-// The protocol itself (handshakes, header checks, tools/list, subscriptions)
-// is mcp-go in stateless mode; calls of tools write their answer past it, so
-// that results are exact and each message goes out on the stream of its call.
+// The protocol itself (handshakes, header checks, subscriptions) is mcp-go in
+// stateless mode; lists and calls of tools write their answer past it, so that tools
+// are encoded once, results are exact and each message goes out on the stream of its
+// call.
 package gateway
 
 import (

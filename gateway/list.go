@@ -211,6 +211,7 @@ func (b *builder) finish() {
 		return bytes.Compare([]byte(x.Tool.Name), []byte(y.Tool.Name))
 	})
 	for _, t := range b.served {
-		b.listing.listed = append(b.listing.listed, mustEncode(t.Tool)...)
+		name := t.Tool.Name
+		b.listing.listed = append(b.listing.listed, listedTool{name: name, composite: b.listing.composites[name] != nil, encoded: mustEncode(t.Tool)})
 	}
 }

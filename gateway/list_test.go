@@ -219,3 +219,28 @@ func (s *syncBuffer) String() string {
 	defer s.mu.Unlock()
 	return s.b.String()
 }
+
+// TestListIsOnePage: a list has every tool and no cursor, in either era, and only
+// 2025-11-25 hears which tools can be tasks.
+func TestListIsOnePage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	session, stateless := connect(t, w.url, "ann", "2025-11-25", `{}`), &wire{T: t, url: w.url, caller: "ann"}
+	for era, list := range map[string]func(cursor string) *response{
+		"2025-11-25": func(cursor string) *response { return session.request("tools/list", `{`+cursor+`}`) },
+		"2026-07-28": func(cursor string) *response { return stateless.modern("tools/list", "", `{}`, cursor) },
+	} {
+		text := string(list("").messageText())
+		if err := hasAll(text, `"name":"be_echo"`, `"name":"echoed"`); err != nil {
+			t.Errorf("%s: %v", era, err)
+		}
+		if got, want := strings.Count(text, `"execution":{"taskSupport":"optional"}`), map[string]int{"2025-11-25": 1}[era]; got != want || !json.Valid([]byte(text)) {
+			t.Errorf("%s: %d tools can be tasks, want %d:\n%s", era, got, want, text)
+		}
+		for _, cursor := range []string{`"cursor":"YmVfZWNobw=="`, `"cursor":7`} {
+			if _, code := list(cursor).answer(); code != -32602 {
+				t.Errorf("%s: a list from %s is answered with code %d", era, cursor, code)
+			}
+		}
+	}
+}

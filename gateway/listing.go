@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
@@ -27,8 +29,21 @@ type listing struct {
 	tools      map[string]backends.Tool // that are not hidden, by exposed name
 	composites map[string]*composite    // that are available, by the name that clients see
 	all        []Composite              // in the order of SetOffers
-	listed     []byte                   // all tools as they are listed, to see changes
+	listed     []listedTool             // all tools, by name; about as many bytes as the list that clients get
 	find       definitions.Definitions  // that steps call
+}
+
+// size is how many bytes the longest response with the list has, about.
+func (l *listing) size() (bytes int64) {
+	for _, t := range l.listed {
+		bytes += int64(len(t.encoded) + len(forTasks))
+	}
+	return bytes
+}
+
+// lists reports whether another listing has the same tools, all as they are.
+func (l *listing) lists(other *listing) bool {
+	return slices.EqualFunc(l.listed, other.listed, func(x, y listedTool) bool { return bytes.Equal(x.encoded, y.encoded) })
 }
 
 // A composite is an available composite tool.

@@ -54,13 +54,7 @@ func (r *rights) offered(who auth.Identity, name string) bool {
 
 // visible are the tools that somebody may call: to them, the others do not exist.
 func (r *rights) visible(who auth.Identity, tools []mcp.Tool) []mcp.Tool {
-	l := r.tools.now()
-	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
-		if isScriptTool(t.Name) {
-			return !r.mayScript(who)
-		}
-		return !r.tools.isBuiltIn(t.Name) && !r.policy.May(who, auth.Call, l.callable(t.Name))
-	})
+	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool { return !r.offered(who, t.Name) })
 }
 
 // may reports whether somebody may do something with a run.

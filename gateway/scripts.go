@@ -215,13 +215,9 @@ func (sc *scripts) check(ctx context.Context, x *exchange) {
 
 // describe has the description of execute_tool_script list what somebody may call
 // with it.
-func (sc *scripts) describe(who auth.Identity, tools []mcp.Tool) []mcp.Tool {
-	for i := range tools {
-		if tools[i].Name == scriptTool {
-			tools[i].Description = sc.listTools(tools[i].Description, who)
-		}
-	}
-	return tools
+func (sc *scripts) describe(who auth.Identity, tool mcp.Tool) mcp.Tool {
+	tool.Description = sc.listTools(tool.Description, who)
+	return tool
 }
 
 // listTools adds to the description of execute_tool_script what somebody may

@@ -134,7 +134,7 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 			ctx, done := context.WithCancel(ctx)
 			defer done()
 			c.at.requests.observed(c.at.admission.reading(ctx, onStdio), client, &m, &p, func(ctx context.Context) *exchange {
-				admitted := !m.isCall() || client.dialect.admits(nil, &p)
+				admitted := !m.isCall() && !m.isList() || client.dialect.admits(nil, &p)
 				if !c.at.requests.serve(ctx, x, &m, admitted, nil) {
 					c.handle(ctx, text, m.ID, x)
 				}

@@ -290,23 +290,12 @@ func (m renderOptions) taskMeta() map[string]any {
 }
 
 // taskHooks announce tasks where mcp-go speaks for us.
-func (t *toolset) taskHooks() *server.Hooks {
+func taskHooks() *server.Hooks {
 	hooks := &server.Hooks{}
 	hooks.AddAfterInitialize(func(_ context.Context, _ any, _ *mcp.InitializeRequest, res *mcp.InitializeResult) {
 		res.Capabilities.Extensions = nil // of 2026-07-28
 		if knowsTasks(res.ProtocolVersion) {
 			res.Capabilities.Tasks = mcp.NewTasksCapability()
-		}
-	})
-	hooks.AddAfterListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest, res *mcp.ListToolsResult) {
-		if server.IsModernRequest(ctx) {
-			return
-		}
-		composites := t.now().composites
-		for i := range res.Tools {
-			if composites[res.Tools[i].Name] != nil {
-				res.Tools[i].Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskSupportOptional}
-			}
 		}
 	})
 	return hooks

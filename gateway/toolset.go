@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -74,7 +73,7 @@ func (t *toolset) rebuild() {
 	b.finish()
 	t.logReasons(b.reasons)
 	old := t.listing.Swap(b.listing)
-	if old == nil || !bytes.Equal(old.listed, b.listing.listed) {
+	if old == nil || !old.lists(b.listing) {
 		t.mcp.SetTools(b.served...)
 	}
 }
