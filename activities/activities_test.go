@@ -313,8 +313,8 @@ func TestHeartbeatIsLost(t *testing.T) {
 	}
 }
 
-// A call that is not permitted is never sent, fails for good, and says whose
-// right it is that is missing.
+// A call that is not permitted is never sent, fails for good, and reports whose right
+// it is that is missing.
 func TestDeniedCall(t *testing.T) {
 	t.Parallel()
 	for as, who := range map[string]string{"": "the caller of the run", "deploy": "the composite tool deploy"} {

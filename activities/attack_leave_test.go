@@ -139,7 +139,7 @@ func (s *standstill) ExecuteActivity(ctx context.Context, in *interceptor.Execut
 }
 
 // TestAttackStandstill: a worker stands still, or its connection does, while Temporal
-// hands it a call; the run is stopped, and then the worker goes on. The call asks
+// hands it a call; the run is stopped, and then the worker continues. The call asks
 // before it is sent. One that comes as soon as others does not.
 func TestAttackStandstill(t *testing.T) {
 	t.Parallel()

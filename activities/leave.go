@@ -67,7 +67,7 @@ func (a *Activities) departure(call workflows.ToolCall, info activity.Info) *dep
 	}
 }
 
-// leave says why a call must no longer be sent; nil = it may be.
+// leave reports why a call must no longer be sent; nil = it may be.
 func (d *departure) leave(ctx context.Context) error {
 	if d.reads {
 		return nil
@@ -106,7 +106,7 @@ func (d *departure) record(ctx context.Context) error {
 func (d *departure) isLate() bool { return d.waited+time.Since(d.since) >= moment }
 
 // catchUp waits until the runs above, and the run itself if the call has waited, are up
-// to date. asked says that the run was asked, and wants the call.
+// to date. asked reports that the run was asked, and wants the call.
 func (d *departure) catchUp(ctx context.Context) (asked bool, err error) {
 	if !d.isLate() {
 		if err := d.catchUpAbove(ctx); err != nil {

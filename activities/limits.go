@@ -71,7 +71,7 @@ func mayHaveHappened(err error) bool {
 // errTimeUp is the error of a call of a limited backend at the timeout of its step.
 var errTimeUp = errors.New("the time of the step is up")
 
-// A heldError says that a call was not made, and when to try again.
+// A heldError reports that a call was not made, and when to try again.
 type heldError struct{ limits.Held }
 
 func (e *heldError) Error() string { return "held by " + e.Why }

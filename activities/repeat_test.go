@@ -20,8 +20,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// How often a call is repeated depends on what its attempts come to: without end
-// where nothing was sent or somebody says that the backend is away, a few times
+// How often a call is repeated depends on what its attempts come to: without end where
+// nothing was sent or somebody reports that the backend is unavailable, a few times
 // where it is lost or takes its worker down.
 func TestAttemptsOfACall(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (kno
 	}
 }
 
-// lastAttemptLimit is how long Temporal may take to say what it knows of an attempt.
+// lastAttemptLimit is how long Temporal may take to report what it knows of an attempt.
 const lastAttemptLimit = 2 * time.Second
 
 // mayHaveExecuted reports whether an earlier attempt may have executed a keyed call, which
@@ -85,9 +85,9 @@ func (a *Activities) mayHaveExecuted(ctx context.Context, info activity.Info) bo
 	return mayHaveRun || err != nil
 }
 
-// neverSent is the failure of a call that workers could not read, if one of them
-// was given it after an attempt that may have made it. What such a worker reports
-// does not say which attempt it was.
+// neverSent is the failure of a call that workers could not read, if one of them was
+// given it after an attempt that may have made it. What such a worker reports does not
+// report which attempt it was.
 func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, info activity.Info) error {
 	sent, err := a.opts.SentUnread(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID, attempt.Call.IdempotencyKey)
 	switch {

@@ -66,7 +66,7 @@ func (a *admission) read(w http.ResponseWriter, r *http.Request, who auth.Identi
 	return a.bodies.Read(w, r, web.Caller(who.Known(), r), a.maxRequest)
 }
 
-// enter counts a request of a caller, or answers that there are too many.
+// enter counts a request of a caller, or returns an error at the limit.
 func (a *admission) enter(w http.ResponseWriter, r *http.Request, who auth.Identity) (leave func(), ok bool) {
 	leave, err := a.count(web.Caller(who.Known(), r))
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *admission) reading(ctx context.Context, caller string) context.Context 
 	return a.bodies.Within(ctx, caller)
 }
 
-// count counts a request of a caller, unless there are too many, which err says.
+// count counts a request of a caller; err is set at the limit.
 func (a *admission) count(caller string) (leave func(), err error) {
 	leave, ok := a.requests.enter(caller, a.most)
 	if !ok {

@@ -135,9 +135,9 @@ func (a *again) attended(of int64) bool {
 	return false
 }
 
-// awaitClosing gives the clients of a call that is there twice the time to be known
-// as gone, if the tool writes: the call may be one that was sent again, and either of
-// the two may come first. That of a client which is gone starts nothing.
+// awaitClosing gives the clients of a running call twice the time to be known as gone,
+// if the tool writes: the call may be a repetition, which can arrive before its
+// predecessor is seen to close. A call whose own client is gone starts nothing.
 func (a *again) awaitClosing(ctx context.Context) error {
 	if a.x.writes {
 		select {
@@ -172,7 +172,7 @@ func (a *again) start(ctx context.Context, req runs.StartRequest, of int64, no i
 	return started, err
 }
 
-// count says how many runs of the call there are in an era.
+// count reports how many runs of the call there are in an era.
 func (a *again) count(ctx context.Context, of int64) (int, error) {
 	var err error
 	there := func(no int) bool {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// How often a client is asked one question whose answers do not fit. After
-	// that the elicitation is left to the other channels.
+	// How often a client is asked one question whose answers do not fit. After that the
+	// other channels must answer the elicitation.
 	maxAsked = 3
 	// How often a client is asked one question in all, if its answers are
 	// lost.
@@ -25,7 +25,7 @@ const (
 type way int
 
 const (
-	noWay  way = iota // it is not, and somebody else has to answer
+	noWay  way = iota // it is not asked; another channel has to answer
 	byForm            // its user answers in the client
 	byURL             // its user is sent to the approvals page, and answers there
 )
@@ -35,7 +35,7 @@ type gate struct {
 	runs.Elicitation
 	way    way
 	asked  []string  // ids of our questions that are open at the client, oldest first
-	due    time.Time // when it is asked again, if the client says nothing
+	due    time.Time // when it is asked again without an answer
 	reason string    // why the answer before was not taken
 	mute   bool      // the client is not asked (any more)
 }
@@ -45,7 +45,7 @@ type gate struct {
 type asking struct {
 	*rendering
 	open    []*gate         // oldest first
-	urgent  bool            // the client is not to be kept waiting: somebody else has to answer
+	urgent  bool            // the client must not be kept waiting: another channel has to answer
 	brought map[string]bool // backends for which the request's token was tried
 }
 
@@ -99,9 +99,9 @@ func (s *asking) add(e runs.Elicitation) {
 	s.bringCredentials(e)
 }
 
-// mute leaves an elicitation to others. A client that blocks is not kept waiting
-// for a person of whom it knows nothing: it gets a handle at once, unless the wait
-// is over before its patience ends. A credential may come with the request itself.
+// mute hands an elicitation to other channels. A blocking client that cannot answer is
+// not kept waiting: it gets a handle at once, unless the wait ends before its patience.
+// A credential may come with the request itself.
 func (s *asking) mute(gt *gate) {
 	gt.mute = true
 	soon := !gt.Expires.IsZero() && gt.Expires.Before(s.on.tokens.time().Add(s.on.timing.Patience))
@@ -145,9 +145,8 @@ func (s *asking) holds(gt *gate, q *question) (id string) {
 	return id
 }
 
-// way says how the client is asked about an elicitation. A client that waits
-// for a run by a tool is not sent to the page again: what it gets in the end
-// has the link.
+// way reports how the client is asked about an elicitation. A client that waits for a
+// run by a tool is not sent to the page again: what it gets in the end has the link.
 func (s *asking) way(e *runs.Elicitation) way {
 	switch {
 	case e.Kind != runs.Question:
@@ -285,9 +284,8 @@ func (s *asking) withdraw(gt *gate, reason string) {
 	gt.asked = nil
 }
 
-// learn takes from the run that somebody was asked and did not answer as they
-// should have. If the question is one of this stream's, the client is asked
-// again, or not any more.
+// learn takes from the run that an elicitation got no fitting answer. If this stream
+// asked it, the client is asked again, up to the limit.
 func (s *asking) learn(e *runs.Elicitation, a *runs.Asking) {
 	i := s.find(e.ID)
 	if i < 0 {
@@ -329,8 +327,8 @@ func (s *asking) reask() {
 	}
 }
 
-// handOver withdraws all questions, since the call ends and its run goes on. Pages are
-// those on which the client's user can answer.
+// handOver withdraws all questions, since the call ends and its run continues. Pages
+// are those on which the client's user can answer.
 func (s *asking) handOver() (open []runs.Elicitation, pages []elicitParams) {
 	for _, gt := range s.open {
 		s.withdraw(gt, "the call has ended, its run goes on")

@@ -38,7 +38,7 @@ func answerTo(elicitation, round string, askings int, given map[string]json.RawM
 	return nil, "", false
 }
 
-// notTaken says that an answer did not fit.
+// notTaken reports that an answer did not fit.
 func notTaken(reason string) string {
 	return "The answer was not taken: " + strings.TrimRight(visible.Text(reason), ". ") + "."
 }
@@ -66,8 +66,8 @@ func (s *asking) params(gt *gate) elicitParams {
 }
 
 // elicitationID names a question that is answered on the page, for
-// notifications/elicitation/complete. 2026-07-28 has done away with it, but
-// there are clients that want one.
+// notifications/elicitation/complete. 2026-07-28 has removed it, but some clients want
+// one.
 func (s *asking) elicitationID(gt *gate) string {
 	return encode64(digest("elicitation", s.x.callerID, string(s.at.Run), gt.ID)[:12])
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // TestAttackAnswerWithoutWorkers shows that an answer that was sent while no worker
-// runs is no error, and is not asked for again: the next one would not count. The
-// call gets a handle, and the task goes on.
+// runs is no error, and is not asked for again: the next one would not count. The call
+// gets a handle, and the task continues.
 func TestAttackAnswerWithoutWorkers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"gated": gated})

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// The id of a question says what is asked, and where: it is longer than those that
+// The id of a question reports what is asked, and where: it is longer than those that
 // clients choose.
 func TestAnswerToADeepQuestion(t *testing.T) {
 	t.Parallel()

@@ -140,7 +140,7 @@ func (r *broken) Attach(ctx context.Context, id runs.RunID, a runs.Attended) (bo
 	return r.Runs.Attach(ctx, id, a)
 }
 
-// TestAttackGoneWhileResponding has a client go while its replica says that it is
+// TestAttackGoneWhileResponding has a client go while its replica reports that it is
 // there, in the place of all who wait there for the run: it is said all the same.
 func TestAttackGoneWhileResponding(t *testing.T) {
 	t.Parallel()

@@ -178,7 +178,7 @@ func TestAttackKilledWhileItIsDelivered(t *testing.T) {
 	}
 }
 
-// A client that goes away before its result is written has not got it, also for the
+// A client that disconnects before its result is written has not got it, also for the
 // next process.
 func TestAttackGoneBeforeItIsDelivered(t *testing.T) {
 	t.Parallel()

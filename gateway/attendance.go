@@ -8,13 +8,13 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Replicas find out by the run itself which of them has a client that waits for
-// it: a request that comes (Joined), or whose client is gone (Leaving), says so in
-// the history of the run, and all who follow the run for a client say that they
-// are there (Here). One that was killed says nothing.
+// Replicas find out through the run which of them has a waiting client: a request that
+// arrives (Joined), or whose client is gone (Leaving), signals the run, and every
+// request that follows the run for a client answers Here. A killed replica does not
+// answer.
 const (
-	// rollCall is how long a request waits for others to say that they are there, from
-	// when its own note is in the history of the run.
+	// rollCall is how long a request waits for Here of others, from when its own signal
+	// is in the history of the run.
 	rollCall = time.Second
 	// rollCalls is how often it asks: who follows a run may learn of a note only with
 	// the next one.
@@ -22,13 +22,13 @@ const (
 	// noting is how long that may take: what comes while a workflow task is executed,
 	// or is lost with its worker, is in the history when the task has ended.
 	noting = 15 * time.Second
-	// stale is how old what a request says may be to be answered. Others have
-	// decided by then; the clocks of Temporal and of replicas may differ by less.
+	// stale is the age from which a signal is not answered. Others have decided by
+	// then; the clocks of Temporal and of replicas may differ by less.
 	stale = 30 * time.Second
 )
 
-// An attendance is the part of this replica in that: it tells runs of the requests
-// here, and responds for them.
+// An attendance is this replica's part in that: it signals for the requests here, and
+// responds for them.
 type attendance struct {
 	runs   Runs
 	served *served
@@ -36,7 +36,7 @@ type attendance struct {
 	log    *slog.Logger
 }
 
-// attend has a run note how a request stands to it.
+// attend signals the run the attendance of a request.
 func (a *attendance) attend(ctx context.Context, id runs.RunID, name string, says runs.Attendance) (noted bool) {
 	return a.attendAs(ctx, id, runs.Attended{Request: name, Says: says})
 }
@@ -49,10 +49,10 @@ func (a *attendance) attendAs(ctx context.Context, id runs.RunID, stands runs.At
 	return noted
 }
 
-// respondsTo says that a request is there, if others ask for that. A client that
-// comes is answered by those whose client waits; one that leaves also by those
-// who wait for theirs to come back, and by who watches: the run is wanted, and its
-// call may still be sent again.
+// respondsTo reports whether a request answers the signal of another. Requests with a
+// waiting client answer one that arrives; one that leaves is also answered by those
+// that wait for their client to come back, and by watchers: the run is wanted, and its
+// call may still be repeated.
 func (a *attendance) respondsTo(ctx context.Context, id runs.RunID, x *exchange, e runs.Event) {
 	if e.Kind != runs.EventAttended || e.Attended.Request == x.name || a.now().Sub(e.At) >= stale {
 		return

@@ -26,7 +26,7 @@ type requests struct {
 	tasks      *tasks
 	results    *results
 	forwarding backends.Forwarding
-	observe    func(context.Context, Operation) (context.Context, func(failure string)) // nil = nobody wants to know
+	observe    func(context.Context, Operation) (context.Context, func(failure string)) // nil = none
 	log        *slog.Logger
 }
 
@@ -87,7 +87,7 @@ func (rq *requests) call(ctx context.Context, x *exchange, misrouted func() erro
 	case x.badParams != nil:
 		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 		return
-	case !rq.rights.offered(x.who, x.params.Name): // headers tell nothing of a tool that is hidden
+	case !rq.rights.offered(x.who, x.params.Name): // headers reveal nothing about a hidden tool
 		err := rq.rights.away(x.who, x.params.Name)
 		came := rq.new.answered(ctx, x.who, err)
 		switch {

@@ -301,9 +301,10 @@ func TestTroubleWithRuns(t *testing.T) {
 	}
 }
 
-// TestBackendThatHasNotAnswered starts a gateway while a backend is away: composite
-// tools stay listed and, like the backend's own, say that it is away; a call that is
-// repeated with its key finds its run; and other tools do not exist.
+// TestBackendThatHasNotAnswered starts a gateway while a backend is unavailable:
+// composite tools stay listed and, like the backend's own, report that it is
+// unavailable; a call that is repeated with its key finds its run; and other tools do
+// not exist.
 func TestBackendThatHasNotAnswered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"echoed": echoed})

@@ -15,7 +15,7 @@ import (
 type calls struct {
 	runs         Runs
 	tools        *toolset
-	onDisconnect definitions.OnDisconnect // where a definition does not say; "" = definitions.CancelRun
+	onDisconnect definitions.OnDisconnect // where a definition has none; "" = definitions.CancelRun
 	looks        counter                  // for the runs of cancelled requests
 	log          *slog.Logger
 
@@ -138,8 +138,7 @@ func (cs *calls) cancelRun(ctx context.Context, run runs.RunID) {
 
 const cancelReason = "cancelled by the client that called it"
 
-// outlive reports whether runs of a definition go on when their client is
-// gone.
+// outlive reports whether runs of a definition continue when their client is gone.
 func (cs *calls) outlive(d *definitions.Definition) bool {
 	then := d.OnDisconnect
 	if then == "" {

@@ -7,12 +7,12 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// A claimed is what comes of a claim.
+// A claimed is the outcome of a claim.
 type claimed int
 
 const (
-	free  claimed = iota // nobody waits for the run, and it was not answered
-	taken                // somebody does, or it was
+	free  claimed = iota // no request waits for the run, and none was answered
+	taken                // a request waits, or was answered
 	ended                // the run has ended meanwhile
 )
 
@@ -103,10 +103,10 @@ func (j *joins) askAgain(listening context.Context, end context.CancelFunc, x *e
 	}
 }
 
-// Answers are what a run has noted of the answers to requests that waited for it: by
-// request, whether its client has gone on from there. A client that was asked
-// something, and whose next request, with what it was asked, came to nothing, was not
-// answered. The two may be noted in either order.
+// Answers are what a run has recorded about the answers to requests that waited for it:
+// by request, whether its client has continued from there. A client that was asked, and
+// whose next request with the answer failed, was not answered. The two may be recorded
+// in either order.
 type answers map[string]struct{ given, left bool }
 
 func (a answers) hear(says *runs.Attended) {
@@ -122,7 +122,7 @@ func (a answers) hear(says *runs.Attended) {
 	}
 }
 
-// stand reports whether a client has an answer with which it is content.
+// stand reports whether a client has a final answer.
 func (a answers) stand() bool {
 	for _, of := range a {
 		if of.given && !of.left {
@@ -132,9 +132,9 @@ func (a answers) stand() bool {
 	return false
 }
 
-// turnedAway is of a request that wanted to join a run whose client is there. If that
-// client leaves in this moment, it takes the request for its successor and does not
-// end the run: so the request does, if nobody waits for it.
+// turnedAway is for a request that wanted to join a run with a waiting client. If that
+// client leaves at this moment, it takes the request for its successor and does not end
+// the run: so the request ends it, if no other waits.
 func (j *joins) turnedAway(ctx context.Context, x *exchange, id runs.RunID) {
 	x.joined = false
 	if !x.outlives {

@@ -54,7 +54,7 @@ type message struct {
 	Error   json.RawMessage `json:"error"`
 }
 
-// isCall says whether a message is a proper tools/call.
+// isCall reports whether a message is a proper tools/call.
 func (m *message) isCall() bool {
 	return m.Method == string(mcp.MethodToolsCall) && m.isRequest() && m.JSONRPC == mcp.JSONRPC_VERSION
 }
@@ -76,10 +76,9 @@ func (m *message) isResponse() bool {
 	return m.Method == "" && !isNull(m.ID) && (len(m.Result) > 0 || len(m.Error) > 0)
 }
 
-// invalidRequest is the error for JSON that is no message; nil = it is one, or
-// it is no JSON, of which mcp-go tells. A notification may say that it has no id.
-// What is not UTF-8 would come back, in a token of progress say, as what clients
-// cannot read.
+// invalidRequest is the error for JSON that is no message; nil = it is one, or it is no
+// JSON, which mcp-go reports. A notification may have a null id. Invalid UTF-8 would
+// come back, for example in a progress token, as something clients cannot read.
 func invalidRequest(body []byte, m *message) []byte {
 	id, why := json.RawMessage("null"), ""
 	named := len(m.ID) > 0 && strings.ContainsRune(`"-0123456789`, rune(m.ID[0]))
@@ -135,7 +134,7 @@ type meta struct {
 	ClientInfo      mcp.Implementation      `json:"io.modelcontextprotocol/clientInfo"`
 	IdempotencyKey  string                  `json:"perdure/idempotency-key"`
 	DryRun          bool                    `json:"perdure/dry-run"`
-	// Version says which version of a composite tool is called, as
+	// Version reports which version of a composite tool is called, as
 	// definitions.Reference has it. "" = the one that is offered.
 	Version     string `json:"perdure/version"`
 	Traceparent string `json:"traceparent"`
@@ -153,7 +152,7 @@ func (p *params) hasLongNames() bool {
 	return len(p.Meta.ProgressToken) > maxID || len(p.Meta.IdempotencyKey) > maxKey
 }
 
-// unreadable says what is wrong with params that could not be read.
+// unreadable reports what is wrong with params that could not be read.
 func unreadable(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) || wrong.Field == "" {
@@ -185,7 +184,7 @@ func canAsk(c mcp.ClientCapabilities) bool {
 	return c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }
 
-// canOpen reports whether a client opens pages, which is there since 2025-11-25.
+// canOpen reports whether a client opens pages (since 2025-11-25).
 func canOpen(c mcp.ClientCapabilities) bool {
 	return c.Elicitation != nil && c.Elicitation.URL != nil
 }

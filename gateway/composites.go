@@ -64,8 +64,8 @@ func (cs *composites) follows(ctx context.Context, x *exchange, at cursor, how r
 	cs.departures.settle(ctx, x, at.Run)
 }
 
-// notStarted answers a call of which no run has come. What was to be a task has no
-// result: it is an error, which says the same.
+// notStarted answers a call that started no run. A task has no result then, so the same
+// is sent as an error.
 func (cs *composites) notStarted(ctx context.Context, x *exchange, tool string, err error) {
 	cs.log.InfoContext(ctx, "call was not started", "tool", tool, "caller", x.caller.Subject, "error", err)
 	why := errorResult("", err)

@@ -23,8 +23,8 @@ type Credentials interface {
 	KeepForwarded(ctx context.Context, caller, run string, what backends.Forwarded) error
 }
 
-// maxTold bounds the runs that are told of a credential. The others find out
-// by themselves.
+// maxTold bounds the runs that are signalled about a credential. The others find it by
+// themselves.
 const maxTold = 1000
 
 // Deposits bring runs the credentials that come with their callers' requests.
@@ -37,9 +37,9 @@ type deposits struct {
 // wanted reports whether any backend wants the credentials of callers.
 func (d *deposits) wanted() bool { return d.credentials != nil }
 
-// leave makes of a request's token what runs of its sender need,
-// which may outlive the request, and has those that wait for it go on. It gives
-// the backends that can be called now, of those that are needed.
+// leave makes of a request's token what runs of its sender need, which may outlive the
+// request, and has those that wait for it continue. It gives the backends that can be
+// called now, of those that are needed.
 func (d *deposits) leave(ctx context.Context, who auth.Identity, needed ...string) (good []string) {
 	if d.credentials == nil || who.Token == "" {
 		return nil
@@ -60,8 +60,7 @@ func (d *deposits) keeper(caller string, what backends.Forwarded) func(context.C
 	}
 }
 
-// tellRuns has the runs of a caller go on that wait for credentials of
-// backends.
+// tellRuns has the runs of a caller continue that wait for credentials of backends.
 func (d *deposits) tellRuns(caller string, given []string) {
 	ctx, cancel := detached(context.Background())
 	defer cancel()
@@ -81,7 +80,7 @@ func (d *deposits) tellRuns(caller string, given []string) {
 
 func (d *deposits) tellRun(ctx context.Context, caller string, run runs.RunID, elicitation string) {
 	_, err := d.runs.Answer(ctx, run, runs.Answer{ElicitationID: elicitation, Action: accept, By: caller, Via: runs.ViaRequest})
-	if err != nil { // most likely it went on by itself
+	if err != nil { // most likely it continued by itself
 		d.log.Debug("cannot signal credentials to a run", "run", run, "elicitation", elicitation, "error", err)
 	}
 }
@@ -106,7 +105,7 @@ func (s *asking) bringCredentials(e runs.Elicitation) {
 	}(s.on.deposits, s.x.who, s.at.Run)
 }
 
-// waitsFor says what a run waits for, to those who follow it.
+// waitsFor reports what a run waits for, to those who follow it.
 func waitsFor(e runs.Elicitation) string {
 	if e.Kind == runs.Credentials {
 		return "needs credentials: " + visible.Text(e.Message)

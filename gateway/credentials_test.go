@@ -107,7 +107,7 @@ func TestNeedsCredentials(t *testing.T) {
 	}
 }
 
-// The run goes on with the next request of its caller that has the credential,
+// The run continues with the next request of its caller that has the credential,
 // whichever that is.
 func TestRunGoesOnWithCredentials(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ type deliveries struct {
 	noting  sync.WaitGroup
 }
 
-// deliveryPause is the time between notes about one caller, of which a history takes
+// deliveryPause is the time between notes about one caller, since a history takes
 // 10,000.
 const deliveryPause = 20 * time.Millisecond
 
@@ -80,9 +80,9 @@ type Answers interface {
 	Answered(run string) bool
 }
 
-// answering keeps that the result of a call is about to be written. All replicas are
-// told when it was: a result that a killed gateway may not have written is given
-// again, and nothing is done twice.
+// answering records that the result of a call is about to be written. All replicas
+// learn when it was written: a result that a killed gateway may not have written is
+// given again, and nothing is executed twice.
 func (d *deliveries) answering(x *exchange, id runs.RunID, answered bool) {
 	if !x.receipts || d.answers == nil || answered && x.here.Err() != nil {
 		return

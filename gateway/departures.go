@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Departures are the requests whose clients are gone, and end their runs unless
-// somebody else waits for them.
+// Departures are the requests whose clients are gone. They end their runs unless
+// another request waits.
 type departures struct {
 	runs       Runs
 	calls      *calls
@@ -27,8 +27,8 @@ type departures struct {
 	log        *slog.Logger
 }
 
-// settle notes what has become of a request that waited for a run: its client
-// was answered, or is gone. Who watches says nothing of the call.
+// settle records what became of a request that waited for a run: its client was
+// answered, or is gone. Watchers record nothing.
 func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 	if x.watches {
 		return
@@ -59,7 +59,7 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 }
 
 // release forgets a request that waits for a run no more, also where it was not
-// settled: one that panics is answered by others, and its run goes on.
+// settled: one that panics is answered by others, and its run continues.
 func (ds *departures) release(x *exchange, id runs.RunID) {
 	if !x.watches {
 		ds.served.leave(id, x)
@@ -75,7 +75,7 @@ func (ds *departures) depart(ctx context.Context, x *exchange, id runs.RunID, jo
 // while, to whichever replica, unless another client waits for the run. A process
 // that ends meanwhile ends no run.
 //
-// Joined says that the request has told the run that it came.
+// Joined records that the request has signalled the run its arrival.
 func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
 	ctx, cancel := ds.drain.until(ctx)
 	defer cancel()
@@ -84,7 +84,7 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 	defer grace.Stop()
 	d := &departure{x: x, current: !joined}
 	var after int64
-	if !joined { // else what was before its own note says nothing of who waits now
+	if !joined { // events before its own signal do not show who waits now
 		after = x.seen
 	}
 	events := follow(ctx, ds.runs, id, after)
@@ -128,12 +128,12 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 	}
 }
 
-// A departure is a request whose client is gone, and that hears what others say to
-// the run until it is known whether it has to end it.
+// A departure is a request whose client is gone. It follows the signals of others until
+// it is known whether it has to end the run.
 type departure struct {
 	x       *exchange
 	current bool // what it hears is of now: of one that joined, what follows its own note
-	leaving bool // it has asked whether others are there
+	leaving bool // it has asked whether others wait
 	asks    int  // so often
 	asked   int  // and has heard itself ask so often
 }
@@ -144,13 +144,12 @@ type reaction int
 const (
 	waitOn  reaction = iota
 	leaveIt          // the run has ended, or is another's to end
-	respond          // another asks who is there: this request, for it may still end the run
+	respond          // another request asks who waits: this one may still end the run
 )
 
-// hears says what is to be done about an event. The run is left to another request
-// that waits for it or was answered: its client has come back, or was there and says
-// so when it is asked. Of those who ask at once, the first decides: would they
-// respond to each other, none would.
+// hears decides about an event. Another request that waits or was answered takes the
+// run over: its client has come back, or it answers Here. Of requests that ask at the
+// same time the first decides: if they answered each other, none would.
 func (d *departure) hears(e runs.Event) reaction {
 	if e.Kind == runs.EventDone {
 		return leaveIt
@@ -184,8 +183,8 @@ func (d *departure) hears(e runs.Event) reaction {
 	return waitOn
 }
 
-// Leavers are the requests whose clients are gone, and that end their runs after
-// the grace: for each run the one whose client left last.
+// Leavers are the requests whose clients are gone and that end their runs after the
+// grace period: for each run the last one.
 type leavers struct {
 	mu   sync.Mutex
 	runs map[runs.RunID]*context.CancelFunc

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Modern is 2026-07-28: each request says what its client is and can; what the
+// Modern is 2026-07-28: each request reports what its client is and can; what the
 // client has to find out ends the request, which it sends again.
 type modern struct{}
 
@@ -54,8 +54,8 @@ func (modern) misrouted(tools *toolset, r *http.Request, m *message, p *params) 
 	return nil
 }
 
-// A request over HTTP is cancelled by closing its stream; mcp-go would cancel
-// whatever request has the id of a notification.
+// A request over HTTP is cancelled by closing its stream; mcp-go would cancel any
+// request with the id of a notification.
 func (modern) converses() bool { return false }
 
 func (modern) requestName(*client, json.RawMessage) string { return "" }

@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Sessions are the revisions up to 2025-11-25: a client says once what it can, is
-// asked while its call is under way, and comes back to a stream that broke.
+// Sessions are the revisions up to 2025-11-25: a client declares its capabilities once,
+// is asked while its call runs, and comes back to a stream that broke.
 type sessions struct{}
 
 // sessionClient is the client of a request in a session.

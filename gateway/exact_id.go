@@ -13,14 +13,14 @@ import (
 // another one, and 1e3 as 1000.
 type standIn struct {
 	id     []byte // as the client has sent it
-	quoted []byte // the JSON string in its place, which nobody else can know
+	quoted []byte // the JSON string in its place; unguessable
 }
 
 // standInFor returns nil for an id that mcp-go gives back as it came.
 func standInFor(id json.RawMessage) *standIn {
 	var read mcp.RequestId
 	if json.Unmarshal(id, &read) != nil {
-		return nil // mcp-go says that it is no id
+		return nil // mcp-go reports that it is no id
 	}
 	if _, text := read.Value().(string); text || isNull(id) {
 		return nil
@@ -31,7 +31,7 @@ func standInFor(id json.RawMessage) *standIn {
 	return &standIn{id: bytes.Clone(bytes.TrimSpace(id)), quoted: mustEncode("id-" + newNonce())}
 }
 
-// into returns a request with the stand-in for its id.
+// into returns a request with a replaced id.
 func (s *standIn) into(request []byte) []byte {
 	if s == nil {
 		return request

@@ -34,20 +34,20 @@ type exchange struct {
 	cancel   chan struct{} // closed when the client cancels the call; nil before calls.begin
 }
 
-// Attending is how a request stands to the run that it waits for.
+// Attending is the relation of a request to the run that it waits for.
 type attending struct {
-	name     string // of the request, by which replicas tell it from others; "" = it waits for no run
+	name     string // of the request, unique among replicas; "" = it waits for no run
 	receipts bool   // the run can be found by its call alone, so that it counts whether the client got an answer
-	outlives bool   // the run goes on when the client is gone
+	outlives bool   // the run continues when the client is gone
 	writes   bool   // a tool of the run may do more than read
-	ended    bool   // the run has ended, as the client is told or was to be
+	ended    bool   // the run has ended, and the client got or was to get its result
 	asks     bool   // the client is asked something, and is to send the call again with the answer
 	joined   bool   // the history of the run has that the request joined it
-	watches  bool   // it waits for the run of somebody else, whose call it does not stand for
+	watches  bool   // it waits for a run of another call
 	seen     int64  // Seq of the last event of the run that was rendered
 }
 
-// newExchange is that of a request whose client is there until here ends.
+// newExchange is the exchange of a request whose client is connected until here ends.
 func newExchange(here context.Context, c *client, id json.RawMessage, p *params, out outlet) *exchange {
 	return &exchange{client: c, id: id, params: p, out: out, here: here}
 }
@@ -78,7 +78,7 @@ func (x *exchange) ask(place, id string, method mcp.MCPMethod, params any) {
 	x.out.event(place, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: mustEncode(id), Method: string(method), Params: params}))
 }
 
-// respond sends the result of the call, parts of which may come from outside.
+// respond sends the result of the call; parts may come from backends.
 func (x *exchange) respond(place string, result any) {
 	if isError(result) {
 		x.failed(toolError)
@@ -153,22 +153,21 @@ func (x *exchange) kindOfFailure() string {
 	return x.failure
 }
 
-// isError says whether a result that goes to a client is one of a call that
-// failed.
+// isError reports whether a result that goes to a client is one of a call that failed.
 func isError(answer any) bool {
 	r, ok := answer.(*result)
 	return ok && r.IsError
 }
 
-// watch notes that the run is somebody else's: an answer to this client is none to
-// the call of that one.
+// watch notes that the run is another caller's: an answer to this client is none to the
+// call of that one.
 func (x *exchange) watch() { x.watches, x.receipts = true, false }
 
 // cancelled is closed when the client cancels the call.
 func (x *exchange) cancelled() <-chan struct{} { return x.cancel }
 
-// bind says which run ends with the call, and whether it has to at once, since
-// the call was cancelled before.
+// bind reports which run ends with the call, and whether it has to at once, since the
+// call was cancelled before.
 func (x *exchange) bind(run runs.RunID) (cancelled bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

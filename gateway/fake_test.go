@@ -591,7 +591,7 @@ func tool(name string) backends.Tool {
 		Description: "tool " + name, InputSchema: json.RawMessage(`{"type":"object"}`)}
 }
 
-// define parses definitions; each line of yaml stands for itself.
+// define parses definitions; each line of yaml represents itself.
 func define(t *testing.T, yaml string) []*definitions.Definition {
 	t.Helper()
 	defs, diags := definitions.Parse("test.yaml", []byte(yaml))

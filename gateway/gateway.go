@@ -1,9 +1,9 @@
-// Package gateway serves MCP clients: whatever a client can do, it calls a
-// composite tool and gets its result.
+// Package gateway serves MCP clients: any client can call a composite tool and get its
+// result.
 //
 // A composite call is a run that lives elsewhere (Runs). What happens here is
-// translation: a call starts a run, and the events of the run become whatever
-// the client of that call understands.
+// translation: a call starts a run, and the events of the run become the messages that
+// its client understands.
 //
 //	client                                what it sees while the run is under way
 //	2025-11-25 and before, can be asked   one SSE stream: progress, elicitation/create, the result;
@@ -16,10 +16,9 @@
 //	2026-07-28, takes tasks               after a moment or at an elicitation a task, then tasks/get and
 //	                                      tasks/update
 //
-// Nothing that a later request needs is kept in memory. Session ids, event
-// ids, elicitation ids, request states and task IDs are signed tokens that name what
-// they stand for, so that any replica with the same key can continue where
-// another one stopped.
+// Nothing that a later request needs is kept in memory. Session ids, event ids,
+// elicitation ids, request states and task IDs are signed tokens , so any replica with
+// the same key can continue where another one stopped.
 //
 // The protocol itself (handshakes, header checks, subscriptions) is mcp-go in
 // stateless mode; lists and calls of tools write their answer past it, so that tools
@@ -98,9 +97,9 @@ func (g *Gateway) Handler() http.Handler {
 	return mux
 }
 
-// ServeStdio serves one client of either era on in and out until in ends or ctx
-// ends. Calls that are under way then are given up, and their runs go on. A line
-// that is too long, or of too many values, is refused.
+// ServeStdio serves one client of either era on in and out until in ends or ctx ends.
+// Calls that are under way then are given up, and their runs continue. A line that is
+// too long, or of too many values, is refused.
 func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	return g.stdio.serve(ctx, in, out)
 }
@@ -123,16 +122,16 @@ func (g *Gateway) SetOffers(offers []Offer) {
 // Composites are all composite tools in the order in which they were given.
 func (g *Gateway) Composites() []Composite { return slices.Clone(g.tools.now().all) }
 
-// MayKnow reports whether somebody may know that there is a composite tool: who
-// may call or publish it, or see runs of it that others have started.
+// MayKnow reports whether an identity may know that a composite tool exists: it may
+// call or publish it, or see runs of it that others have started.
 func (g *Gateway) MayKnow(who auth.Identity, d *definitions.Definition) bool {
 	return g.rights.mayKnow(who, d)
 }
 
-// Drain asks every open stream to end: those that can be resumed are cut, so
-// that their clients come back to another replica; calls of other clients are
-// answered with a handle on their run. It returns at once, and the requests
-// end shortly after; runs are left alone.
+// Drain asks every open stream to end: those that can be resumed are cut, so that their
+// clients come back to another replica; calls of other clients are answered with a
+// handle on their run. It returns at once, and the requests end shortly after; runs
+// continue.
 func (g *Gateway) Drain() { g.drain.begin() }
 
 // Close waits until all replicas can know what was answered here, for a few seconds at

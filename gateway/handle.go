@@ -30,7 +30,7 @@ type openQuestion struct {
 	Path    string     `json:"stepPath,omitempty"` // where it is not the ID
 	Message string     `json:"message"`
 	Expires *time.Time `json:"expires,omitempty"`
-	// NotTaken says why the client's last answer was not taken, "" = it gave none.
+	// NotTaken reports why the client's last answer was not taken, "" = it gave none.
 	NotTaken string `json:"notTaken,omitempty"`
 	onPage   bool   // it is answered on the approvals page alone
 }
@@ -57,10 +57,9 @@ const (
 	quarantinedWords  = "quarantined: it took down the processes that executed it; an operator of this server releases it or ends it"
 )
 
-// result teaches a model what to do with the handle. A client that checks
-// results against the tool's output schema would throw a handle away that does
-// not fit, as that of a tool whose runs do not wait may not: there it is marked
-// as an error, which is not checked.
+// result explains to a model how to use the handle. A client that checks results
+// against the output schema would reject a handle that does not fit, as for a tool
+// whose runs do not wait: there it is marked as an error, which is not checked.
 func (h *handle) result(fits func(json.RawMessage) bool) *result {
 	body := json.RawMessage(mustEncode(h))
 	r := &result{Content: text(h.advice()), Structured: body}
@@ -87,7 +86,8 @@ var handleSchema = map[string]any{
 }
 
 // resultOrHandle is the output schema of a tool whose calls may be answered with a
-// handle, made of that of its results. What both have is said of each only.
+// handle, built from the schema of its results. Members of both are described once
+// each.
 func resultOrHandle(result json.RawMessage) (json.RawMessage, error) {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`

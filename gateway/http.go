@@ -85,7 +85,7 @@ func (f *endpoint) post(w http.ResponseWriter, r *http.Request, who auth.Identit
 	unread := bytes.NewReader(id.into(body))
 	w, r.Body = id.writer(w), io.NopCloser(unread)
 	if !readable {
-		f.http.ServeHTTP(w, r) // which says what is wrong with it
+		f.http.ServeHTTP(w, r) // which reports what is wrong with it
 		return
 	}
 	var p params
@@ -146,8 +146,8 @@ func (f *endpoint) identify(w http.ResponseWriter, r *http.Request, who auth.Ide
 	return sessionClient(who, s), true
 }
 
-// sessionOf opens the session of a request, or answers that there is none: the
-// client then makes a new one.
+// sessionOf opens the session of a request, or answers 404: the client then opens a new
+// one.
 func (f *endpoint) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Identity) (*session, bool) {
 	id := r.Header.Get(sessionHeader)
 	if id == "" {
@@ -184,7 +184,7 @@ func acknowledge(w http.ResponseWriter, status int) {
 func noRequest(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = w.Write(body) // nobody is there
+	_, _ = w.Write(body) // the client is gone
 }
 
 // handle answers a message. It returns the exchange in which it did, nil where
@@ -215,8 +215,8 @@ func (f *endpoint) handle(w http.ResponseWriter, r *http.Request, c *client, m *
 	return nil
 }
 
-// get serves the two streams that clients of the session era open by GET: one
-// that goes on where another broke, and one for what belongs to no request.
+// get serves the two streams that clients of the session era open by GET: one that
+// continues where another broke, and one for what belongs to no request.
 func (f *endpoint) get(w http.ResponseWriter, r *http.Request, who auth.Identity) {
 	if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
 		w.Header().Set("Allow", "POST")
@@ -264,7 +264,7 @@ func (f *endpoint) resume(w http.ResponseWriter, r *http.Request, c *client, las
 		if at.Owner != "" {
 			x.watch()
 		}
-	case at.Owner == "": // a run of somebody else's does not end with this call
+	case at.Owner == "": // a run of another caller's does not end with this call
 		x.bind(at.Run)
 	}
 	f.streams.render(r.Context(), x, at, how)

@@ -21,10 +21,10 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// TestWire plays the conversations of testdata/*.txtar. Files come in pairs:
-// NAME.in has headers, an empty line and a body; NAME.out what came back.
-// $SESSION stands for a session id, $STATE and $QUESTION for the tokens that
-// came last, so that a conversation can use what it was given.
+// TestWire plays the conversations of testdata/*.txtar. Files come in pairs: NAME.in
+// has headers, an empty line and a body; NAME.out what came back. $SESSION represents a
+// session id, $STATE and $QUESTION for the tokens that came last, so that a
+// conversation can use what it was given.
 func TestWire(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -170,7 +170,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			stream := c.call(fmt.Sprint(i), "gated", `{}`, "")
 			id, _, _ := stream.asked()
 			if i%2 == 0 {
-				stream.Body.Close() // the client goes away
+				stream.Body.Close() // the client disconnects
 				continue
 			}
 			c.reply(id, `{"action":"decline"}`)

@@ -20,8 +20,8 @@ func identityFrom(ctx context.Context) auth.Identity {
 	return who
 }
 
-// callerOf is an identity as a run keeps it. The client is what the program
-// says of itself, if the identity's credentials say nothing of it.
+// callerOf is an identity as a run keeps it. The client is the program's own
+// clientInfo, unless the credentials name it.
 func callerOf(who auth.Identity, client string) runs.Caller {
 	return runs.Caller{Subject: who.Caller(), Groups: who.Groups, Client: cmp.Or(who.Client, client)}
 }

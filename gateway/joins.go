@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Joins start the runs of calls, or join them to those that are there already.
+// Joins start the runs of calls, or join them to existing ones.
 type joins struct {
 	runs       Runs
 	rights     *rights
@@ -28,10 +28,9 @@ type joins struct {
 	now        func() time.Time
 }
 
-// start starts the run of a call, unless it is there already. There are
-// three ways in which a call is the same as one before: it has the same key; it
-// is the same request of a session, which the transport sent again; or, of
-// 2026-07-28 and within Options.ReattachWindow, its answer was lost.
+// start starts the run of a call, unless it exists. A call equals an earlier one if it
+// has the same key, if the transport repeated the same request of a session, or if, in
+// 2026-07-28 and within Options.ReattachWindow, the answer was lost.
 //
 // Such a call may be repeated when it is unknown whether it was started. Any other
 // would be a second one.
@@ -69,10 +68,10 @@ func repeatable(err error) error {
 	return err
 }
 
-// startOne starts the run that all calls with a business key mean, or joins it as
-// far as the caller may see it, and it is for the same arguments: the one who called
-// first would otherwise decide what is done for everybody else. A call that is
-// repeated, by its own key or by the transport, is not a second one.
+// startOne starts the run that all calls with a business key share. A call joins it if
+// the caller may see it and the arguments are the same: otherwise the first caller
+// would decide for all. A repetition, by its own key or by the transport, is no second
+// call.
 func (j *joins) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {
 	req.ID = derivedID(req.Definition.Name, "business", key)
 	if mine := x.params.Meta.IdempotencyKey; mine != "" {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A drain says once that the gateway stops, to all that is under way.
+// A drain signals once to all work under way that the gateway stops.
 type drain struct {
 	once sync.Once
 	ch   chan struct{}
@@ -32,10 +32,10 @@ func (d *drain) until(ctx context.Context) (context.Context, context.CancelFunc)
 	return ctx, cancel
 }
 
-// How long starting or stopping a run may take when nobody waits any more.
+// How long starting or stopping a run may take when no request waits any more.
 const detachedLimit = 30 * time.Second
 
-// detached is for what must not stop half way because a client went away.
+// detached is for what must not stop half way because a client disconnected.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), detachedLimit)
 }

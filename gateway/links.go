@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// Results of runs are resources, where Options.LinkOver says so.
+// Results of runs are resources, if Options.LinkOver asks for it.
 const (
 	resultScheme   = "perdure://runs/"
 	resultSuffix   = "/result"

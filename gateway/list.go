@@ -19,7 +19,7 @@ type builder struct {
 	t       *toolset
 	listing *listing
 	served  []server.ServerTool
-	reasons map[string]string // why a tool is left out, by name
+	reasons map[string]string // why a tool is omitted, by name
 }
 
 func (b *builder) addBuiltIn() {
@@ -52,7 +52,7 @@ func (b *builder) addTool(t backends.Tool) error {
 	if _, taken := b.listing.tools[t.Name]; taken || b.t.isBuiltIn(t.Name) || t.Name == "" {
 		return fmt.Errorf("its name %q is taken or empty", t.Name)
 	}
-	// Also of one that is not available: a backend would stand in for it.
+	// Also for an unavailable one: a backend's tool would replace it.
 	if slices.ContainsFunc(b.listing.all, func(c Composite) bool { return c.Name == t.Name && !c.Hidden }) {
 		return fmt.Errorf("its name %q is that of a composite tool", t.Name)
 	}
@@ -138,8 +138,8 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 	return err
 }
 
-// outputSchema is that of what calls are answered with: of the result, and where
-// the run may wait for somebody or something, of a handle as well. nil = any.
+// outputSchema is the schema of the answers to calls: of the result, and where the run
+// may wait, of a handle as well. nil = any.
 func (b *builder) outputSchema(d *definitions.Definition) (json.RawMessage, error) {
 	output := d.OutputSchema()
 	called, _ := d.Called(b.listing.find)
@@ -150,8 +150,7 @@ func (b *builder) outputSchema(d *definitions.Definition) (json.RawMessage, erro
 	return resultOrHandle(output)
 }
 
-// complete says what a composite tool, or one that it calls, uses and is not
-// there.
+// complete reports what a composite tool, or one that it calls, uses and is not there.
 func (b *builder) complete(d *definitions.Definition) error {
 	called, missing := d.Called(b.listing.find)
 	if len(missing) > 0 {
@@ -168,7 +167,7 @@ func (b *builder) complete(d *definitions.Definition) error {
 			if _, ok := b.t.find(name); ok {
 				continue
 			}
-			if _, away := b.t.unseen(name); away { // calls say so
+			if _, away := b.t.unseen(name); away { // calls return the error
 				continue
 			}
 			if i == 0 {
@@ -180,8 +179,8 @@ func (b *builder) complete(d *definitions.Definition) error {
 	return nil
 }
 
-// away says whether a backend that has not answered yet may offer a tool that a
-// composite tool, or one that it calls, uses.
+// away reports whether an unanswered backend may offer a tool that a composite tool, or
+// one that it calls, uses.
 func (b *builder) away(d *definitions.Definition) bool {
 	called, _ := d.Called(b.listing.find)
 	for _, used := range append(called, d) {
@@ -195,7 +194,7 @@ func (b *builder) away(d *definitions.Definition) bool {
 	return false
 }
 
-// clash says why a composite tool cannot have its name.
+// clash reports why a composite tool cannot have its name.
 func (b *builder) clash(name string) error {
 	switch {
 	case b.listing.composites[name] != nil:

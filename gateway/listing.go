@@ -17,7 +17,7 @@ import (
 type Composite struct {
 	Name        string // as clients see it
 	Definition  *definitions.Definition
-	Published   *registry.Version // nil = it stands in a file
+	Published   *registry.Version // nil = from a file
 	Hidden      bool              // only steps call it
 	Available   bool
 	Reason      string                  // why it is not available
@@ -53,8 +53,8 @@ type composite struct {
 	output *definitions.JSONSchema // nil = any output
 }
 
-// definitions are those of the composites, by the name with which the IDs of their
-// runs begin, whatever clients call them.
+// definitions are those of the composites, by the name that prefixes the IDs of their
+// runs; clients may call them by another.
 func (l *listing) definitions() map[string]*definitions.Definition {
 	all := map[string]*definitions.Definition{}
 	for _, c := range l.composites {
@@ -63,8 +63,8 @@ func (l *listing) definitions() map[string]*definitions.Definition {
 	return all
 }
 
-// callable is what rights to call a tool are about: a composite tool goes by the
-// name of its definition, whatever it is offered as, which says who sees it.
+// callable is the name that rights apply to: for a composite tool that of its
+// definition, whatever name it is offered as, since the definition sets who sees it.
 func (l *listing) callable(tool string) auth.Object {
 	c := l.composites[tool]
 	if c == nil {
@@ -96,8 +96,8 @@ func callableBy(caller string, d *definitions.Definition) auth.Object {
 	return on
 }
 
-// MayCall reports whether somebody may call a composite tool by themselves,
-// rather than another composite tool that calls it.
+// MayCall reports whether an identity may call a composite tool directly, rather than
+// through another composite tool.
 func MayCall(p *auth.Policy, who auth.Identity, d *definitions.Definition) bool {
 	return p.May(who, auth.Call, callable(d))
 }
@@ -108,8 +108,8 @@ func MayCallFrom(p *auth.Policy, caller string, who auth.Identity, d *definition
 	return p.May(who, auth.Call, callableBy(caller, d))
 }
 
-// linkable reports whether no client was told of a schema of a run's output. The
-// run is of a definition, whatever names and versions of it are offered.
+// linkable reports whether no client has a schema of a run's output. The run belongs to
+// a definition, under any names and versions that are offered.
 func (l *listing) linkable(id runs.RunID) bool {
 	name, _, _ := strings.Cut(string(id), "/")
 	known := runs.IsSentScript(id)

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 )
 
-// An Operation is a request of a client, as Options.Observe is told of it. It
-// says nothing that a client could make up, but the ID of the request.
+// An Operation is a client's request, passed to Options.Observe. Clients choose nothing
+// in it but the ID of the request.
 type Operation struct {
 	Method  string // of MCP; "other" for one that does not exist
 	Tool    string // that tools/call calls; "" = none that is offered to the client
@@ -36,7 +36,7 @@ var methods = map[string]bool{
 	string(mcp.MethodSubscriptionsListen): true,
 }
 
-// observed serves a message, and tells Options.Observe of it if it is a request.
+// observed serves a message, and passes it to Options.Observe if it is a request.
 func (rq *requests) observed(ctx context.Context, c *client, m *message, p *params, serve func(context.Context) *exchange) {
 	if rq.observe == nil || !m.isRequest() {
 		serve(ctx)

@@ -10,8 +10,8 @@ import (
 type Offer struct {
 	registry.Entry
 	As string // the tool's name; "" = the definition's
-	// Missing says why there is no such tool, of which Definition then has the name
-	// and the version that is wanted. "" = there is one.
+	// Missing reports why the tool does not exist; Definition then has the wanted name
+	// and version. "" = it exists.
 	Missing string
 }
 

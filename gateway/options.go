@@ -46,20 +46,20 @@ type Catalogue interface {
 	// Find resolves an exposed name, or backend.originalName.
 	Find(name string) (backends.Tool, bool)
 	Call(ctx context.Context, call backends.Call) (*backends.Result, error)
-	// OnChange has f called after every change of Tools, or of what Unseen says.
+	// OnChange has f called after every change of Tools, or of the result of Unseen.
 	OnChange(f func())
-	// Unseen says which backend may offer a tool that Find does not find: one that
+	// Unseen reports which backend may offer a tool that Find does not find: one that
 	// has not answered yet. ok = there is one.
 	Unseen(name string) (backend string, ok bool)
-	// Await has a backend that has not answered yet tried with the credentials that
-	// there are now, and reports whether its tools are known.
+	// Await tries a backend that has not answered yet with the current credentials, and
+	// reports whether its tools are known.
 	Await(ctx context.Context, backend string) bool
 }
 
 // Options of a gateway. Runs and Catalogue are required.
 type Options struct {
 	Name    string // of the server, as clients see it; "" = perdure
-	Prefix  string // before the names of composite tools that say no other; "" = none
+	Prefix  string // before the names of composite tools without their own; "" = none
 	Version string // "" = dev
 
 	Runs      Runs
@@ -67,8 +67,8 @@ type Options struct {
 	// Registry knows the versions of composite tools, and publishes others. nil =
 	// there are only those of SetOffers.
 	Registry *registry.Registry
-	// Credentials are told the token of each request. nil = no backend wants
-	// those of callers.
+	// Credentials receive the token of each request. nil = no backend wants those of
+	// callers.
 	Credentials Credentials
 	// Forwarding names what backends get of requests; it needs Credentials. Zero =
 	// nothing.
@@ -84,20 +84,19 @@ type Options struct {
 	// where a gateway is killed in the moment after it has answered, the same call
 	// is given the result again.
 	Answers Answers
-	// OnDisconnect says what becomes of a run when the request that it was started by
-	// is cancelled, which closing its stream is in 2026-07-28, where the definition
+	// OnDisconnect reports what becomes of a run when the request that it was started
+	// by is cancelled, which closing its stream is in 2026-07-28, where the definition
 	// does not. "" = definitions.CancelRun.
 	OnDisconnect definitions.OnDisconnect
 	// RunURL is the page on which a person can answer for a run, given to
 	// clients that cannot ask. nil = there is none.
 	RunURL func(runs.RunID) string
-	// NoRunTools leaves out perdure_run_await, perdure_run_cancel and
-	// perdure_run_list.
+	// NoRunTools omits perdure_run_await, perdure_run_cancel and perdure_run_list.
 	NoRunTools bool
 
-	// Observe is told of each request when it begins, and by end when it has been
-	// answered, with the kind of error that it was answered with; "" = none. The
-	// request goes on with the context that it gives. nil = nobody wants to know.
+	// Observe is called when a request begins; the returned end is called when it has
+	// been answered, with the kind of error, "" = none. The request continues with the
+	// returned context. nil = none.
 	Observe func(ctx context.Context, op Operation) (_ context.Context, end func(failure string))
 
 	Logger *slog.Logger // nil = slog.Default()
@@ -114,15 +113,15 @@ type Keys struct {
 
 // Access is who may send requests, and do what.
 type Access struct {
-	// Authenticate says who sent a request; an error is answered 401, and its
+	// Authenticate returns the sender of a request; an error is answered 401, and its
 	// text is not shown. The Subject must not be empty. nil = auth.Everybody.
 	Authenticate func(*http.Request) (auth.Identity, error)
 	// StdioIdentity is who sends what ServeStdio reads. Zero = auth.Anonymous.
 	StdioIdentity auth.Identity
-	// Policy says who may do what. nil = the zero one.
+	// Policy reports who may do what. nil = the zero one.
 	Policy *auth.Policy
-	// Metadata tells clients where to get tokens (RFC 9728); it is served at
-	// auth.WellKnown and below. nil = there is none.
+	// Metadata is the document with which clients find where to get tokens (RFC 9728);
+	// served at auth.WellKnown and below. nil = none.
 	Metadata http.Handler
 }
 
@@ -137,8 +136,8 @@ type Timing struct {
 	// that waits for an answer is given it at once. 0 = 500 ms; negative = until
 	// there is a result or a question.
 	TaskPatience time.Duration
-	// Retention is how long runs are kept after their end: clients of tasks are
-	// told. 0 = not known.
+	// Retention is how long runs are kept after their end; tasks report it to clients.
+	// 0 = unknown.
 	Retention time.Duration
 	// ReattachWindow is for how long after its end a run whose answer was lost is
 	// given to a caller of 2026-07-28 who sends the same call again, with the same
@@ -154,9 +153,9 @@ type Timing struct {
 	// asks again: an answer that was lost with a replica is then given once more. An
 	// answer to any asking counts. 0 = 10 min.
 	ReaskAfter time.Duration
-	// StreamRetry is how long clients are told to wait before they come back to a
-	// stream that broke. They try twice by default, so a server may be away for
-	// less than twice as long. 0 = 5 s; at most 1 min.
+	// StreamRetry is how long clients must wait before they resume a broken stream.
+	// They try twice by default, so a server may be down for less than twice as long. 0
+	// = 5 s; at most 1 min.
 	StreamRetry time.Duration
 }
 
@@ -187,11 +186,11 @@ type Scripting struct {
 	MaxDepth int
 }
 
-// DefaultMaxRequest is the size of the largest request body in bytes where Options
-// do not say.
+// DefaultMaxRequest is the size of the largest request body in bytes without
+// Options.MaxRequest.
 const DefaultMaxRequest = 8 << 20
 
-// check says what is wrong with options.
+// check reports what is wrong with options.
 func (o Options) check() error {
 	switch {
 	case o.Runs == nil || o.Catalogue == nil:
@@ -250,8 +249,8 @@ func setDefault[T comparable](field *T, value T) {
 // again. Those that listen hear of changes at once.
 const listLife = 30 * time.Second
 
-// cacheScope says who may be given one caller's lists: everybody, if everybody
-// may ask and sees the same tools.
+// cacheScope reports who may share one caller's lists: everybody, if all callers see
+// the same tools.
 func (o Options) cacheScope() mcp.CacheScope {
 	if o.Authenticate == nil && !o.Policy.Ruled() {
 		return mcp.CacheScopePublic

@@ -11,19 +11,17 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Backends tell the worker of their progress, and the worker Temporal, about
-// once a second. That is no event which could be waited for, so a stream looks:
-// every second while there is something new to tell, and more and more seldom
-// while there is not.
+// Backends report progress to the worker, and the worker to Temporal, about once a
+// second. That is no event to wait for, so a stream polls: every second while there is
+// news, and less and less often while there is none.
 const (
 	firstLook = time.Second
 	lastLook  = 5 * time.Second
-	// How many steps are told of after one look; the others have their turn
-	// after the next.
+	// How many steps are reported after one poll; the others follow after the next.
 	mostTold = 5
 )
 
-// due says when the steps under way are to be looked after.
+// due reports when the steps under way are to be looked after.
 func (s *report) due() <-chan time.Time { return s.poller.timer.C }
 
 // found is what look has found.
@@ -44,7 +42,7 @@ func (s *report) look(ctx context.Context) {
 	}()
 }
 
-// news tells the client what is new, if anything is, and plans the next look.
+// news sends the client what is new, and plans the next poll.
 func (s *report) news(found []runs.StepProgress) (told bool) {
 	news := s.poller.news(s.named(found))
 	for _, p := range news {
@@ -71,7 +69,7 @@ func (s *report) named(found []runs.StepProgress) []runs.StepProgress {
 	return found
 }
 
-// A progressPoller plans when to look, and knows what was told.
+// A progressPoller plans when to poll, and knows what was sent.
 type progressPoller struct {
 	timer  *time.Timer
 	wanted bool // the client wants progress
@@ -102,7 +100,7 @@ func (l *progressPoller) again(pause time.Duration) {
 	l.timer.Reset(pause)
 }
 
-// news is what was not told yet, and plans the next look.
+// news is what was not sent yet; it plans the next poll.
 func (l *progressPoller) news(found []runs.StepProgress) []runs.StepProgress {
 	news := slices.DeleteFunc(found, func(p runs.StepProgress) bool {
 		return p.StepPath == "" || p.Progress == 0 && p.Message == "" && p.Failure == "" || l.told[p.StepPath] == p
@@ -119,8 +117,8 @@ func (l *progressPoller) news(found []runs.StepProgress) []runs.StepProgress {
 	return news
 }
 
-// progressMessage names the step and says what its backend does: "upload: part
-// two (3 of 7)", or that it is called again.
+// progressMessage names the step and reports what its backend does: "upload: part two
+// (3 of 7)", or that it is called again.
 func progressMessage(p runs.StepProgress) string {
 	count := strconv.FormatFloat(p.Progress, 'f', -1, 64)
 	if p.Total > 0 {

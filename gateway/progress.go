@@ -15,15 +15,15 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A report is what a client that wants progress is told: steps that start and end,
-// what scripts and backends say, and numbers that only grow.
+// A report is the progress that a client receives: starts and ends of steps, messages
+// of scripts and backends, and numbers that only grow.
 type report struct {
 	*rendering
 	asking  *asking
 	running map[runs.StepPath]string // step paths, with the ID of the activity that makes the call; "" = none
 	done    float64
 	total   float64 // 0 = unknown
-	counts  bool    // a script says what done and total are
+	counts  bool    // a script reports what done and total are
 	poller  *progressPoller
 }
 
@@ -47,8 +47,8 @@ func (s *report) count(e runs.Event) {
 	}
 }
 
-// recall takes note of what the client was told by the stream before this one.
-// What is open catchUp has found out.
+// recall takes over what the client received on the previous stream. catchUp has found
+// the open elicitations.
 func (s *report) recall(e runs.Event) {
 	if e.Kind == runs.EventStep && e.StepEnded {
 		delete(s.running, e.StepPath)
@@ -64,12 +64,12 @@ const (
 	StepSays    = "says" // its message comes from the step, whose status stays as it was
 )
 
-// A StepState is what progress says of one step, for programs: _meta "perdure/step".
-// Times are those of Temporal.
+// A StepState is the progress of one step, for programs: _meta "perdure/step". Times
+// are those of Temporal.
 type StepState struct {
 	Path     runs.StepPath `json:"path"`
 	Status   string        `json:"status"`             // as above, or how the step ended, as runs show has it
-	What     string        `json:"what,omitempty"`     // the tool, what is asked, or what the step says of its work
+	What     string        `json:"what,omitempty"`     // the tool, the question, or the step's own message
 	Error    string        `json:"error,omitempty"`    // why it failed or, while it runs, why its last attempt did
 	Attempt  int           `json:"attempt,omitempty"`  // from 2: the number of the attempt under way
 	Progress float64       `json:"progress,omitempty"` // as its backend or script counts
@@ -78,7 +78,7 @@ type StepState struct {
 	Ended    time.Time     `json:"ended,omitzero"`
 }
 
-// step tells of a step that started or ended.
+// step reports the start or end of a step.
 func (s *report) step(e runs.Event) {
 	state := &StepState{Path: e.StepPath, Status: StepRunning, What: e.What, Started: e.StepStarted}
 	if e.StepEnded {
@@ -96,7 +96,7 @@ func (s *report) step(e runs.Event) {
 	s.tell(message, state)
 }
 
-// said tells what a script says of its work.
+// said reports a script's message.
 func (s *report) said(e runs.Event) {
 	state := &StepState{Path: e.StepPath, Status: StepSays, What: e.What}
 	if e.ByScript {
@@ -105,19 +105,19 @@ func (s *report) said(e runs.Event) {
 	s.tell(e.What, state)
 }
 
-// opened tells that a step asks.
+// opened reports an elicitation of a step.
 func (s *report) opened(e runs.Elicitation) {
 	s.tell(waitsFor(e), &StepState{Path: e.StepPath, Status: StepWaiting, What: e.Message, Started: e.Opened})
 }
 
-// closed tells what an elicitation has come to.
+// closed reports the outcome of an elicitation.
 func (s *report) closed(e runs.Event) {
 	is := e.Elicitation
 	s.tell(fmt.Sprintf("%s: %s", is.StepPath, cmp.Or(answerWords[is.Action], string(is.State))),
 		&StepState{Path: is.StepPath, Status: runs.GateStatus(is.State), What: answerWords[is.Action], Started: is.Opened, Ended: e.At})
 }
 
-// answerWords say what an answer was.
+// answerWords report what an answer was.
 var answerWords = map[string]string{"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
 
 // underWay are the paths of the steps that run.
@@ -135,10 +135,10 @@ func (s *report) status() string {
 	return "running"
 }
 
-// say sends a progress notification to a client that wants them.
+// say sends a progress notification, if the client wants them.
 func (s *report) say(message string) { s.tell(message, nil) }
 
-// tell sends one about a step; nil = about none.
+// tell sends a notification about a step; nil = about none.
 func (s *report) tell(message string, step *StepState) {
 	if isNull(s.at.Token) {
 		return
@@ -149,7 +149,7 @@ func (s *report) tell(message string, step *StepState) {
 	}
 	switch {
 	case total == 0 || next <= total:
-	case s.counts: // it goes on after all that it has counted
+	case s.counts: // it continues after all that it has counted
 		total = 0
 	default:
 		s.x.out.comment()
@@ -160,7 +160,7 @@ func (s *report) tell(message string, step *StepState) {
 		Token: s.at.Token, Progress: next, Total: total, Message: visible.Text(message), Meta: s.metaOf(step)})
 }
 
-// metaOf says whose progress it is.
+// metaOf reports whose progress it is.
 func (s *report) metaOf(step *StepState) map[string]any {
 	run := runState{ID: s.at.Run, Status: statusRunning}
 	if len(s.asking.gates()) > 0 || step != nil && step.Status == StepWaiting {
@@ -186,8 +186,8 @@ func advance(last, done float64) float64 {
 	return base + k/(k+1)
 }
 
-// inch is the next progress value where a script counts, or nobody does: what is
-// done, or so little more than the last one that no bar shows it.
+// inch is the next progress value where a script counts, or none does: what is done, or
+// a step too small for a bar to show.
 func inch(last, done, total float64) float64 {
 	if done > last {
 		return done

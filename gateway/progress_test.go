@@ -49,7 +49,7 @@ func TestBackendProgress(t *testing.T) {
 	w := newWorld(t, map[string]func(*play){"slow": func(p *play) {
 		p.begin("upload[3]", "be_upload")
 		p.reports(runs.StepProgress{}, upload, runs.StepProgress{StepPath: "silent"})
-		p.answered("never#1") // the run goes on until the test ends
+		p.answered("never#1") // the run continues until the test ends
 	}})
 
 	modern := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("slow", `{}`, `{}`, "")

@@ -17,9 +17,8 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// How long a backend call goes on for a client of the session era whose
-// connection broke: there that is no cancellation, and to stop a write half
-// way helps nobody.
+// How long a backend call continues for a client of the session era whose connection
+// broke: in that era this is no cancellation, and a write must not stop half way.
 const afterlife = 10 * time.Minute
 
 // A proxy passes calls of backend tools through.
@@ -104,9 +103,9 @@ func (pr *proxy) answerBackend(x *exchange, t backends.Tool, asking *backends.As
 // ourMeta begins the keys of _meta that are perdure's.
 const ourMeta = "perdure/"
 
-// withoutOurs takes out of the _meta of a backend's result what only perdure says: a
-// backend would otherwise have clients believe that calling again may help, or that
-// a run waits for its user at some URL.
+// withoutOurs removes perdure's own keys from the _meta of a backend's result:
+// otherwise a backend could make clients believe that calling again helps, or that a
+// run waits for its user at some URL.
 func withoutOurs(raw json.RawMessage) json.RawMessage {
 	var has struct {
 		Meta map[string]json.RawMessage `json:"_meta"`
@@ -138,7 +137,7 @@ func dataWithoutOurs(data any) any {
 	return members
 }
 
-// A proxied call relays what the backend says on the way.
+// A proxied call relays the backend's notifications.
 type proxied struct {
 	x        *exchange
 	asking   *backends.Asking

@@ -85,7 +85,7 @@ func (pb *publishing) respond(w http.ResponseWriter, r *http.Request, who auth.I
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer) // the client went away
+	_ = json.NewEncoder(w).Encode(answer) // the client disconnected
 }
 
 // answerRoom is what an answer takes of the budget of its caller, in bytes, until its
@@ -214,7 +214,7 @@ func (pb *publishing) meant(who auth.Identity, as definitions.Reference) definit
 	return as
 }
 
-// described is an entry without what it says.
+// described is an entry without its source.
 func (pb *publishing) described(e registry.Entry) RegistryVersion {
 	if e.Published == nil {
 		d := e.Definition

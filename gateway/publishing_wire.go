@@ -21,7 +21,7 @@ const RegistryPrefix = "/registry/"
 
 // A Published is a registry.Report as it is sent.
 type Published struct {
-	// Published says that all of it is: false of a dry run, and where a problem is
+	// Published reports that all of it is: false of a dry run, and where a problem is
 	// an error.
 	Published    bool                   `json:"published"`
 	Publications []registry.Publication `json:"publications"`
@@ -54,21 +54,21 @@ type RegistryVersion struct {
 	Version    string            `json:"version,omitempty"`
 	Digest     string            `json:"digest"`
 	By         string            `json:"by,omitempty"`
-	At         *time.Time        `json:"at,omitempty"` // nil = it stands in a file
+	At         *time.Time        `json:"at,omitempty"` // nil = from a file
 	Deprecated string            `json:"deprecated,omitempty"`
-	File       string            `json:"file,omitempty"`   // where it stands, if it is not published
+	File       string            `json:"file,omitempty"`   // path of the file, if it is not published
 	Latest     bool              `json:"latest,omitempty"` // it is what the name means
 	Source     json.RawMessage   `json:"source,omitempty"`
 	Tools      []registry.Locked `json:"tools,omitempty"` // as they were when it was published
 	// Modules are what its scripts load of what is published.
 	Modules []definitions.PinnedModule `json:"modules,omitempty"`
-	// Prefix is what the server puts before names that expose.as does not give; told
+	// Prefix is what the server puts before names that expose.as does not set; sent
 	// with Source.
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// A DriftedVersion is a published version whose tools are not as they were, or
-// with modules of which there are later versions, or that are deprecated.
+// A DriftedVersion is a published version with changed tools, or with modules that have
+// later versions or are deprecated.
 type DriftedVersion struct {
 	Name    string                 `json:"name"`
 	Version string                 `json:"version"`
@@ -77,7 +77,7 @@ type DriftedVersion struct {
 	Modules []registry.ModuleDrift `json:"modules,omitempty"`
 }
 
-// A RegistryError says why a request was not answered.
+// A RegistryError reports why a request was not answered.
 type RegistryError struct {
 	Message string `json:"error"`
 }

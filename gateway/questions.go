@@ -68,9 +68,9 @@ type reply struct {
 	failed json.RawMessage
 }
 
-// replied takes a client's response to a question of ours and returns the HTTP
-// status that acknowledges it. A response that comes twice, or after somebody
-// else's, does nothing.
+// replied takes a client's response to a question of ours and returns the HTTP status
+// that acknowledges it. A response that comes twice, or after another caller's, does
+// nothing.
 func (qs *questions) replied(ctx context.Context, c *client, m *message) (status int) {
 	r, status := qs.claim(ctx, c, m)
 	if r == nil {
@@ -141,8 +141,8 @@ func (qs *questions) unanswered(ctx context.Context, a *asked, q *question, outc
 	return http.StatusAccepted
 }
 
-// actionOf is the action of a client's answer. In answer to a question in URL
-// mode, accept says that the user opens the page, and nothing of the question.
+// actionOf is the action of a client's answer. In answer to a question in URL mode,
+// accept reports that the user opens the page, and nothing of the question.
 func actionOf(raw json.RawMessage) string {
 	if action, _, ok := givenAnswer(raw); ok && action != "" {
 		return action
@@ -150,9 +150,9 @@ func actionOf(raw json.RawMessage) string {
 	return cancel
 }
 
-// givenAnswer reads a client's answer by the exact names of its members: into a
-// struct, encoding/json would take "Action" for "action", and have an answer accept
-// that everybody else reads as a decline.
+// givenAnswer reads a client's answer by the exact names of its members: into a struct,
+// encoding/json would take "Action" for "action", and accept what every other reader
+// takes for a decline.
 func givenAnswer(raw json.RawMessage) (action string, content json.RawMessage, ok bool) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(raw, &given) != nil || given == nil {
@@ -185,15 +185,15 @@ type about struct {
 	name string // of the question; "" = it has none
 }
 
-// sent says of an error of answer that the run has the answer, and takes it when a
-// worker can.
+// sent explains, for an error of answer, that the run has the answer and takes it when
+// a worker can.
 func sent(err error) bool {
 	return errors.Is(err, runs.ErrUnchecked) || errors.Is(err, runs.ErrUntaken) || errors.Is(err, runs.ErrQuarantined)
 }
 
-// answer gives a client's answer to an elicitation on. That somebody else's
-// came first is no error. What the run itself says of its caller counts: a token
-// may be older than the run, where a business key gave two the same ID.
+// answer passes a client's answer to an elicitation on. If another caller was first,
+// that is no error. The caller in the run decides: a token may be older than the run,
+// where a business key gave two the same ID.
 func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to about, raw json.RawMessage) error {
 	of, err := qs.rights.permitted(ctx, c.who, auth.Answer, run)
 	if err != nil {

@@ -24,13 +24,12 @@ type Quotas struct {
 	RunsPerMinute int // runs that are started, which may all come at once; each process counts its own
 	WaitingRuns   int // runs that wait for a person
 
-	// Requests is how many requests a process has under way: calls that wait for
-	// their result, and streams. Callers who need not say who they are are told
-	// apart by their machine.
+	// Requests is how many requests a process has under way: calls that wait for their
+	// result, and streams. Anonymous callers are distinguished by their machine.
 	Requests int
 }
 
-// DefaultQuotas hold where nothing is said.
+// DefaultQuotas apply without configuration.
 var DefaultQuotas = Quotas{OpenRuns: 1000, RunsPerMinute: 6000, WaitingRuns: 50, Requests: 1000}
 
 func (q Quotas) withDefaults() Quotas {
@@ -69,8 +68,7 @@ const (
 	maxCallers = 10_000 // that are remembered, besides those with runs that the index may lack
 )
 
-// quotaRuns are runs of which each caller may have so many. Every start of the
-// gateway goes through it.
+// quotaRuns limit the runs of each caller. Every start of the gateway goes through it.
 type quotaRuns struct {
 	Runs
 	quotas Quotas
@@ -80,15 +78,15 @@ type quotaRuns struct {
 	starts  map[runs.RunID]*start // of all callers
 }
 
-// usage is what a caller has. What the index has said and what was started here
-// overlap: their sum is never too low.
+// usage is what a caller has. The index and the starts here overlap: their sum is never
+// too low.
 type usage struct {
 	rate   *rate.Limiter
 	asking sync.Mutex // held by who asks the index
 
 	// quotaRuns.mu guards what follows.
 	held    int       // by so many calls of reserve
-	indexed runs.Held // what the index has said
+	indexed runs.Held // from the index
 	at      time.Time // when it was asked
 	young   map[*start]bool
 }
@@ -97,7 +95,7 @@ type usage struct {
 type start struct {
 	of   *usage
 	at   time.Time  // when Temporal had taken it; zero = not yet
-	asks bool       // whether it may come to wait for a person
+	asks bool       // whether it may wait for a person
 	id   runs.RunID // "" = it is on its way
 }
 
@@ -105,8 +103,8 @@ func newQuotaRuns(all Runs, q Quotas) *quotaRuns {
 	return &quotaRuns{Runs: all, quotas: q, callers: map[string]*usage{}, starts: map[runs.RunID]*start{}}
 }
 
-// Start starts a run, unless its caller has too many. A run that is there already
-// is found by its ID all the same.
+// Start starts a run, unless its caller is at the limit. An existing run is found by
+// its ID all the same.
 func (q *quotaRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Started, error) {
 	s, err := q.reserve(ctx, req.Caller.Subject, mayAsk(req.Definition))
 	var refused *QuotaError
@@ -131,7 +129,7 @@ func (q *quotaRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Star
 	return started, err
 }
 
-// Follow tells what happens in a run. One that has ended counts no more.
+// Follow follows the events of a run. A run that has ended no longer counts.
 func (q *quotaRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {
 	return func(yield func(runs.Event, error) bool) {
 		for e, err := range q.Runs.Follow(ctx, id, after) {
@@ -159,7 +157,7 @@ func (q *quotaRuns) drop(s *start) {
 }
 
 // reserve makes room for one more run of a caller. The error is a *QuotaError, or
-// says why the index cannot be asked.
+// reports why the index cannot be asked.
 func (q *quotaRuns) reserve(ctx context.Context, caller string, asks bool) (*start, error) {
 	u, done := q.usage(caller)
 	defer done()
@@ -177,7 +175,7 @@ func (q *quotaRuns) reserve(ctx context.Context, caller string, asks bool) (*sta
 	}
 }
 
-// delay takes one of a rate, or says how long it is until there is one.
+// delay takes one of a rate, or reports how long it is until there is one.
 func delay(l *rate.Limiter) time.Duration {
 	now := time.Now()
 	r := l.ReserveN(now, 1)
@@ -220,7 +218,7 @@ func (q *quotaRuns) take(u *usage, asks bool) (s *start, known bool, err error) 
 	return nil, true, full
 }
 
-// ask has the index say what a caller has. Of many who want that at once, one asks.
+// ask has the index report what a caller has. Of many who want that at once, one asks.
 func (q *quotaRuns) ask(ctx context.Context, u *usage, caller string) error {
 	wanted := time.Now()
 	u.asking.Lock()
@@ -252,8 +250,8 @@ func (q *quotaRuns) dropIndexed(u *usage, at time.Time) {
 	}
 }
 
-// mayAsk reports whether a run of a definition may come to ask a person, by itself
-// or by what it calls.
+// mayAsk reports whether a run of a definition may ask a person, directly or through a
+// tool that it calls.
 func mayAsk(d *definitions.Definition) bool {
 	return slices.ContainsFunc(d.AllSteps(), asks) || slices.ContainsFunc(d.ScriptCalls(), func(c definitions.ScriptCall) bool {
 		return c.Kind == definitions.CallsElicit || c.Kind == definitions.CallsApprove || c.Kind == definitions.CallsWorkflow
@@ -284,7 +282,7 @@ func (q *quotaRuns) usage(caller string) (u *usage, done func()) {
 	}
 }
 
-// forget drops the callers of whom nothing is known that the index does not know.
+// forget drops the callers whose state the index has.
 func (q *quotaRuns) forget() {
 	for caller, u := range q.callers {
 		if u.held > 0 || time.Since(u.at) < countLife { // else the index is asked anew

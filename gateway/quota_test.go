@@ -72,7 +72,7 @@ func TestWaitingRunsAreBounded(t *testing.T) {
 			if w.modernRefused("guest") == "" {
 				t.Error("a client of 2026-07-28 is not refused")
 			}
-			// What asks nobody goes on, and so does everybody else.
+			// What asks nobody continues, and so does everybody else.
 			guest.call("1002", "echoed", `{}`, "").result(false)
 			if said := ann.call("1", "gated", `{}`, "").next().text(); strings.Contains(said, "quotas") {
 				t.Errorf("somebody else is answered %s", said)

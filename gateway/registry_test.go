@@ -139,7 +139,7 @@ func TestWhoMayPublish(t *testing.T) {
 	}
 }
 
-// Without a registry of its own, a server says what it lacks.
+// Without a registry of its own, a server reports what it lacks.
 func TestPublishWithoutARegistry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, func(o *gateway.Options) {

@@ -47,12 +47,12 @@ func (ss *streams) render(ctx context.Context, x *exchange, at cursor, how rende
 	}
 }
 
-// RenderOptions say how a run is rendered, beyond what the client is.
+// RenderOptions report how a run is rendered, beyond what the client is.
 type renderOptions struct {
-	resumed  bool              // there was a stream before this one; the cursor says how far it came
+	resumed  bool              // there was a stream before this one; the cursor reports how far it came
 	patience *time.Duration    // nil = Options.Patience, for clients that cannot be asked
 	reasons  map[string]string // why answers in this request were not taken, by elicitation
-	pages    map[string]string // what the client said when it was asked to open the page, by elicitation
+	pages    map[string]string // the client's answer to opening the page, by elicitation
 	answered map[string]bool   // elicitations that the client has answered, though no worker has taken the answer yet
 	task     string            // ID of the task whose tasks/result this is; "" = a call's
 }
@@ -62,7 +62,7 @@ type renderOptions struct {
 type rendering struct {
 	on *streams
 	x  *exchange
-	at cursor // what the next event's id says
+	at cursor // of the next event's id
 	renderOptions
 }
 
@@ -75,7 +75,7 @@ func (r *rendering) notify(method mcp.MCPMethod, params any) { r.x.notify(r.plac
 // finish sends the response.
 func (r *rendering) finish(res *result, status string) { r.answer(res, runState{Status: status}) }
 
-// answer sends the response, with what it says of the run.
+// answer sends the response, with the state of the run.
 func (r *rendering) answer(res *result, state runState) {
 	state.ID, state.Attached = r.at.Run, r.at.Attached
 	res.set(metaRun, state)

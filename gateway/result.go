@@ -67,7 +67,7 @@ func (r *result) set(key string, value any) *result {
 	return r
 }
 
-// A runState is what every result says of the run that it comes from.
+// A runState is what every result contains about its run.
 type runState struct {
 	ID       runs.RunID `json:"id"`
 	Status   string     `json:"status"`
@@ -119,8 +119,8 @@ func plain(output json.RawMessage) string {
 	return string(output)
 }
 
-// undone says which steps of a failed run were undone, and which a person
-// decided to leave.
+// undone reports which steps of a failed run were undone, and which a person decided to
+// leave.
 type undone struct {
 	Compensated   []runs.StepPath `json:"compensated,omitempty"`
 	Uncompensated []runs.StepPath `json:"uncompensated,omitempty"`

@@ -17,19 +17,19 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// Results make results of what runs have come to, and give them as resources.
+// Results build tool results from the results of runs, and serve them as resources.
 type results struct {
 	runs     Runs
 	rights   *rights
 	tools    *toolset
-	server   mcp.Implementation      // what results say of this one
+	server   mcp.Implementation      // serverInfo in results
 	linkOver int                     // size in bytes from which on an output is a link; 0 = never
 	runURL   func(runs.RunID) string // nil = there is no page for runs
 	awaits   bool                    // clients have a tool to wait for a run
 	log      *slog.Logger
 }
 
-// finish adds what a result must say to a client.
+// finish adds the members that a result to a client must have.
 func (rs *results) finish(c *client, r *result) *result { return c.dialect.finish(rs.server, r) }
 
 // acknowledgement is the empty result of 2026-07-28.
@@ -90,7 +90,7 @@ func (rs *results) page(id runs.RunID) string {
 	return rs.runURL(id)
 }
 
-// failed answers a request about a run with why it came to nothing.
+// failed answers a request about a run with the error.
 func (rs *results) failed(x *exchange, run runs.RunID, err error) {
 	rs.log.Warn("a request about a run failed", "run", run, "error", err)
 	if full := (*web.FullError)(nil); errors.As(err, &full) {
@@ -116,15 +116,15 @@ func (rs *results) decodeArguments(x *exchange, into any) bool {
 	return true
 }
 
-// missingResult reports whether a message asks for the result of a run that there
-// is not, or not for this client. Mcp-go has one code for all that fails.
+// missingResult reports whether a message reads the result of a run that does not
+// exist, or not for this client. Mcp-go has one code for all failures.
 func (rs *results) missingResult(ctx context.Context, c *client, m *message, p *params) bool {
 	if m.Method != string(mcp.MethodResourcesRead) || !m.isRequest() || rs.linkOver == 0 {
 		return false
 	}
 	id, ok := resultRun(p.URI)
 	if !ok {
-		return false // mcp-go knows no such URI either, and says so
+		return false // mcp-go does not know the URI either, and answers so
 	}
 	run, err := rs.rights.permitted(ctx, c.who, auth.See, id)
 	return errors.Is(err, runs.ErrNotFound) || err == nil && run.Status != runs.Completed

@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Rights say who may call what, and do what with which run.
+// Rights report who may call what, and do what with which run.
 type rights struct {
 	policy   *auth.Policy
 	runs     Runs
@@ -24,7 +24,7 @@ type rights struct {
 	maxDepth int
 }
 
-// allow reports whether somebody may do something.
+// allow reports whether the identity may do an action.
 func (r *rights) allow(who auth.Identity, action auth.Action, on auth.Object) bool {
 	return r.policy.May(who, action, on)
 }
@@ -32,12 +32,12 @@ func (r *rights) allow(who auth.Identity, action auth.Action, on auth.Object) bo
 // ruled reports whether there are rules at all.
 func (r *rights) ruled() bool { return r.policy.Ruled() }
 
-// mayCall reports whether somebody may call a composite tool by themselves.
+// mayCall reports whether the identity may call a composite tool directly.
 func (r *rights) mayCall(who auth.Identity, d *definitions.Definition) bool {
 	return MayCall(r.policy, who, d)
 }
 
-// offered reports whether there is a tool that somebody may call.
+// offered reports whether a tool exists that the identity may call.
 func (r *rights) offered(who auth.Identity, name string) bool {
 	l := r.tools.now()
 	_, ofBackend := l.tools[name]
@@ -52,17 +52,17 @@ func (r *rights) offered(who auth.Identity, name string) bool {
 	return false
 }
 
-// visible are the tools that somebody may call: to them, the others do not exist.
+// visible are the tools that the identity may call: for it, the others do not exist.
 func (r *rights) visible(who auth.Identity, tools []mcp.Tool) []mcp.Tool {
 	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool { return !r.offered(who, t.Name) })
 }
 
-// may reports whether somebody may do something with a run.
+// may reports whether the identity may act on a run.
 func (r *rights) may(who auth.Identity, action auth.Action, run *runs.Run) bool {
 	return r.policy.May(who, action, auth.Object{Tool: run.Tool, Owner: run.Caller})
 }
 
-// permitted gets a run with which somebody may do something; to others it is
+// permitted gets a run that the identity may act on; for others the error is
 // runs.ErrNotFound, as if it did not exist.
 func (r *rights) permitted(ctx context.Context, who auth.Identity, action auth.Action, id runs.RunID) (*runs.Run, error) {
 	run, err := r.runs.Get(ctx, id)
@@ -72,16 +72,16 @@ func (r *rights) permitted(ctx context.Context, who auth.Identity, action auth.A
 	return run, err
 }
 
-// mayAnswer reports whether a client may answer a question of a run, of
-// which it has a token. Owner is the run's caller, "" = the client's own.
+// mayAnswer reports whether a client may answer a question of a run for which it has a
+// token. Owner is the run's caller, "" = the client's own.
 func (r *rights) mayAnswer(c *client, id runs.RunID, owner string, e runs.Elicitation) bool {
 	tool, _, _ := strings.Cut(string(id), "/")
 	return r.policy.May(c.who, auth.Answer, auth.Object{Tool: tool, Owner: cmp.Or(owner, c.caller.Subject), Approvers: e.Approvers})
 }
 
-// allSteps says which call that the run would surely make would be denied:
-// there is no point in asking a person first. The others are looked at when it
-// is their turn, no matter who makes them.
+// allSteps reports which call that the run would surely make would be denied: there is
+// no point in asking a person first. The others are looked at when it is their turn, no
+// matter who makes them.
 func (r *rights) allSteps(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) error {
 	find := func(name string) (definitions.Tool, bool) {
 		t, ok := tools[name]
@@ -130,9 +130,9 @@ func (r *rights) denied(who auth.Identity, d *definitions.Definition, tools defi
 	return nil
 }
 
-// mayUse says why a definition that somebody publishes may not make a call; "" = it
-// may. By the right of its callers it may make those that its publisher may make,
-// so that nobody has others do what they may not do themselves.
+// mayUse reports why a definition may not make a call for its publisher; "" = it may.
+// Its runs may make the calls that its publisher may make: no publisher can have
+// callers do what the publisher may not.
 func (r *rights) mayUse(publisher auth.Identity, u definitions.Use) string {
 	who, action, whose := publisher, auth.Use, "you may not call it, so what you publish may not either (authorization.publishers can allow it: uses)"
 	if u.As != "" {
@@ -155,20 +155,19 @@ func (r *rights) mayUse(publisher auth.Identity, u definitions.Use) string {
 	return what + " is called, and " + whose
 }
 
-// mayRead reports whether somebody may read a composite tool as it was
-// published: who may call it learns as much from a dry run.
+// mayRead reports whether the identity may read a published composite tool: a caller
+// learns as much from a dry run.
 func (r *rights) mayRead(who auth.Identity, on auth.Object) bool {
 	return r.policy.May(who, auth.Call, on) || r.policy.May(who, auth.Publish, on)
 }
 
-// mayKnow reports whether somebody may know that there is a composite tool.
+// mayKnow reports whether the identity may know that a composite tool exists.
 func (r *rights) mayKnow(who auth.Identity, d *definitions.Definition) bool {
 	return r.mayRead(who, callable(d)) || r.policy.May(who, auth.See, auth.Object{Tool: d.Name})
 }
 
-// mayReadVersion reports whether somebody may read one version: its expose may
-// leave out who is offered another one. What is hidden is for those who publish
-// it.
+// mayReadVersion reports whether the identity may read one version: its expose may
+// exclude callers of another version. Hidden versions are for their publishers.
 func (r *rights) mayReadVersion(who auth.Identity, e registry.Entry) bool {
 	switch {
 	case e.Definition == nil:
@@ -179,20 +178,20 @@ func (r *rights) mayReadVersion(who auth.Identity, e registry.Entry) bool {
 	return r.mayRead(who, callable(e.Definition))
 }
 
-// mayScript reports whether somebody may send scripts.
+// mayScript reports whether the identity may send scripts.
 func (r *rights) mayScript(who auth.Identity) bool {
 	return r.policy.May(who, auth.Call, auth.Object{Tool: scriptTool})
 }
 
-// maySend reports whether somebody may send a script that calls a tool. Those that
-// are hidden are for the steps of composite tools.
+// maySend reports whether the identity may send a script that calls a tool. Hidden
+// tools are for the steps of composite tools.
 func (r *rights) maySend(who auth.Identity, tool string) bool {
 	t, ok := r.tools.ofBackend(tool)
 	return ok && !t.Hidden && r.policy.May(who, auth.Call, auth.Object{Tool: tool})
 }
 
-// maySendTo finds the composite tools that a script may call which somebody
-// sends. To others it is as if they were not there.
+// maySendTo finds the composite tools that a script of the identity may call. For
+// others they do not exist.
 func (r *rights) maySendTo(who auth.Identity) definitions.Definitions {
 	find := r.tools.now().find
 	return func(ref definitions.Reference) (*definitions.Definition, bool) {

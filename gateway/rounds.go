@@ -46,8 +46,8 @@ func clipKey(key string) string {
 	return key
 }
 
-// nextRound goes on with a call whose client was asked something by
-// input_required: it takes the answers and renders what follows.
+// nextRound continues with a call whose client was asked something by input_required:
+// it takes the answers and renders what follows.
 func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	var st state
 	err := cs.tokens.open(statePurpose, x.params.RequestState, x.callerID, &st)

@@ -301,7 +301,7 @@ func TestScriptsAndWhatTheirSenderMayNotCall(t *testing.T) {
 	}
 }
 
-// A script that fails says where in its text, which is what models read.
+// A script that fails reports where in its text, which is what models read.
 func TestScriptErrors(t *testing.T) {
 	t.Parallel()
 	fails := func(p *play) {

@@ -135,8 +135,8 @@ func (sc *scripts) scriptDefinition(who auth.Identity, source string) (*definiti
 	return d, diags
 }
 
-// modules finds published modules for somebody. Those that they may not call by
-// the rules, and not publish, are not there.
+// modules finds published modules for an identity, which must be allowed to call or
+// publish them.
 func (sc *scripts) modules(who auth.Identity) definitions.Modules {
 	return func(ref definitions.Reference) (*definitions.Module, error) {
 		if sc.registry == nil || !sc.rights.mayRead(who, auth.Object{Tool: ref.Name}) {
@@ -151,7 +151,7 @@ func (sc *scripts) modules(who auth.Identity) definitions.Modules {
 	}
 }
 
-// scriptErrors says what keeps a script from running.
+// scriptErrors reports what keeps a script from running.
 func (sc *scripts) scriptErrors(who auth.Identity, d *definitions.Definition, loading definitions.Diagnostics) []string {
 	var wrong []string
 	for _, diagnostic := range append(loading, sc.diagnose(who, d)...) {
@@ -162,8 +162,8 @@ func (sc *scripts) scriptErrors(who auth.Identity, d *definitions.Definition, lo
 	return wrong
 }
 
-// diagnose checks a script against the tools that somebody may call. A tool that
-// there is not is an error here: no backend is expected to bring it.
+// diagnose checks a script against the tools that its sender may call. An unknown tool
+// is an error here: no backend is expected to bring it.
 func (sc *scripts) diagnose(who auth.Identity, d *definitions.Definition) definitions.Diagnostics {
 	diags := definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{Tools: func(name string) (definitions.Tool, bool) {
 		t, ok := sc.tools.find(name)
@@ -213,15 +213,15 @@ func (sc *scripts) check(ctx context.Context, x *exchange) {
 	x.respond("", sc.results.finish(x.client, structured(mustEncode(map[string]any{"ok": ok, "problems": problems, "calls": calls}))))
 }
 
-// describe has the description of execute_tool_script list what somebody may call
+// describe lists in the description of execute_tool_script what the identity may call
 // with it.
 func (sc *scripts) describe(who auth.Identity, tool mcp.Tool) mcp.Tool {
 	tool.Description = sc.listTools(tool.Description, who)
 	return tool
 }
 
-// listTools adds to the description of execute_tool_script what somebody may
-// call with it.
+// listTools adds to the description of execute_tool_script what the identity may call
+// with it.
 func (sc *scripts) listTools(description string, who auth.Identity) string {
 	var b strings.Builder
 	b.WriteString(description)
@@ -249,7 +249,7 @@ func listLines(b *strings.Builder, heading string, lines []string) {
 	}
 }
 
-// toolLines tell how somebody's scripts call tools.
+// toolLines show how scripts of the identity call tools.
 func (sc *scripts) toolLines(who auth.Identity) []string {
 	var lines []string
 	all := sc.tools.ofBackends()
@@ -272,7 +272,7 @@ func (sc *scripts) toolLines(who auth.Identity) []string {
 	return lines
 }
 
-// compositeLines tell the same of composite tools.
+// compositeLines show the same for composite tools.
 func (sc *scripts) compositeLines(who auth.Identity) []string {
 	var lines []string
 	for _, c := range sc.tools.now().composites {
@@ -293,7 +293,7 @@ func scriptLine(name string, arguments []string, description string) string {
 	return line
 }
 
-// listModules adds what somebody's scripts may load.
+// listModules adds what scripts of the identity may load.
 func (sc *scripts) listModules(b *strings.Builder, who auth.Identity) {
 	if sc.registry == nil {
 		return
@@ -335,7 +335,7 @@ func argumentNames(schema json.RawMessage) []string {
 	return append(required, optional...)
 }
 
-const maxAbout = 100 // bytes of what is said of a tool in a list
+const maxAbout = 100 // bytes of a tool's description in a list
 
 func firstSentence(text string) string {
 	text = strings.Join(strings.Fields(text), " ")

@@ -19,13 +19,13 @@ type served struct {
 type servedRun struct {
 	waiting  []*exchange    // the requests whose clients wait here, or did until just now
 	answered bool           // a client was given an answer, with which it does not come back
-	asked    int            // clients that were asked something, which is not noted yet: they may go on at another replica
-	until    time.Time      // when it may be forgotten, if nobody waits
+	asked    int            // clients that were asked something, which is not noted yet: they may continue at another replica
+	until    time.Time      // when it may be forgotten, if no request waits
 	heard    map[int64]bool // Seq of the roll calls to which a request here responds
 }
 
-// maxServed bounds the runs, and the series of calls, of which is remembered more
-// than that they are under way.
+// maxServed bounds the runs and series of calls about which more is kept than that they
+// are under way.
 const maxServed = 20_000
 
 // begin notes that the client of a request waits for a run. Who watches does not
@@ -57,7 +57,7 @@ func (s *served) give(id runs.RunID, x *exchange) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	there := slices.IndexFunc(s.runs[id].waiting, (*exchange).isThere)
-	if there < 0 || s.runs[id].waiting[there] == x { // the first of those that are there
+	if there < 0 || s.runs[id].waiting[there] == x { // the first one present
 		return true
 	}
 	s.runs[id].leave(x)
@@ -98,7 +98,7 @@ func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, w
 	if len(s.runs) <= maxServed {
 		return known
 	}
-	for other, r := range s.runs { // what is due first, and if that is too little, whatever comes
+	for other, r := range s.runs { // the oldest first, then any
 		if len(r.waiting) == 0 && (r.until.Before(now) || len(s.runs) > 2*maxServed) {
 			delete(s.runs, other)
 		}
@@ -106,7 +106,7 @@ func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, w
 	return known
 }
 
-// noted says that the run has been told that a client was asked.
+// noted records that the run has the Asked signal of a client.
 func (s *served) noted(id runs.RunID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

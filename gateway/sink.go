@@ -22,10 +22,10 @@ type outlet interface {
 	// prime sends a place in the stream without a message, and how long the client
 	// waits before it comes back when the stream breaks.
 	prime(id string, retry time.Duration)
-	// comment shows the client, and what stands between, that the stream lives.
+	// comment shows the client, and proxies between, that the stream is alive.
 	comment()
-	// answer sends the response, and is the last. It reports whether the response
-	// has left this process whole, as far as that can be known.
+	// answer sends the response, and is called last. It reports whether the whole
+	// response has left this process, as far as that can be known.
 	answer(id string, status int, message []byte) bool
 	// cut ends the stream without a response.
 	cut()

@@ -24,8 +24,8 @@ type starts struct {
 	maxDepth int
 }
 
-// start makes the run of a call durable before the client hears of it. A call whose
-// run is there finds it; any other waits for backends that have not answered yet.
+// start makes the run of a call durable before the client hears of it. A call finds an
+// existing run; any other waits for backends that have not answered yet.
 func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Started, error) {
 	for {
 		started, err := s.startNow(ctx, x, c)
@@ -62,7 +62,7 @@ func (s *starts) startNow(ctx context.Context, x *exchange, c *composite) (runs.
 	if !x.forwarded.Nothing() {
 		req.Keep = s.deposits.keeper(x.caller.Subject, x.forwarded)
 	}
-	if away != nil { // a run that is there needs no backend
+	if away != nil { // an existing run needs no backend
 		req.Lacks = away
 	}
 	return s.joins.start(ctx, x, req)
@@ -79,8 +79,8 @@ func (s *starts) snapshot(who auth.Identity, d *definitions.Definition) (map[str
 	return tools, s.rights.allSteps(who, d, tools)
 }
 
-// addDynamic adds the tools that scripts may call by a name that only a run comes
-// to, as far as the caller may.
+// addDynamic adds the tools that scripts may call by a name computed at run time, as
+// far as the caller may.
 func (s *starts) addDynamic(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) {
 	if d.RunAs == definitions.AsComposite {
 		who = auth.Composite(d.Name)

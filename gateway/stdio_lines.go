@@ -59,8 +59,8 @@ func (c *stdioConn) scan(ctx context.Context, in io.Reader, lines chan<- line) {
 	}
 }
 
-// readLine reads a line of at most so many bytes, and the rest of one that has more,
-// of which it keeps who is to be told.
+// readLine reads a line of at most so many bytes, and discards the rest of a longer
+// one, except for the id to answer.
 func readLine(r *bufio.Reader, most int64) (l line) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -106,8 +106,8 @@ func (c *stdioConn) refuse(of *topLevel, err error) {
 	_ = c.write(mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: of.id, Error: &rpcError{Code: code, Message: err.Error()}}))
 }
 
-// A topLevel finds in a message that comes in pieces, and is not kept, what tells
-// who waits for an answer.
+// A topLevel finds, in a message that arrives in pieces and is not kept, the id of the
+// request to answer.
 type topLevel struct {
 	id     json.RawMessage // nil = it has none
 	method bool            // it is a request or a notification
@@ -115,7 +115,7 @@ type topLevel struct {
 	depth         int
 	text, escaped bool   // within a string, and behind its \
 	name          string // of the member, as it is written
-	token         []byte // what stands at the top level since the last , or :
+	token         []byte // at the top level since the last , or :
 }
 
 func newTopLevel(message []byte) *topLevel {

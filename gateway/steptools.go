@@ -33,7 +33,7 @@ func StepTools(all Finder) definitions.Tools {
 func spelled(tools []backends.Tool, name string) (found backends.Tool, ok bool) {
 	for _, t := range tools {
 		if definitions.Identifier(t.Name) == name || definitions.Identifier(t.Backend)+"."+definitions.Identifier(t.Original) == name {
-			if ok { // which of them is meant cannot be told
+			if ok { // ambiguous
 				return backends.Tool{}, false
 			}
 			found, ok = t, true
@@ -70,8 +70,8 @@ func probeOf(t backends.Tool) *definitions.Probe {
 	return &p
 }
 
-// Snapshot is what is known now of the tools that a definition uses, by the name
-// that its steps use. It is an error if one of them is not there; unseen says which
+// Snapshot is what is known now of the tools that a definition uses, by the name that
+// its steps use. It is an error if one of them is not there; unseen reports which
 // backend may offer it that has not answered yet.
 func Snapshot(d *definitions.Definition, find definitions.Tools, unseen func(name string) (backend string, ok bool)) (map[string]definitions.Tool, error) {
 	tools := map[string]definitions.Tool{}
@@ -97,9 +97,8 @@ func Snapshot(d *definitions.Definition, find definitions.Tools, unseen func(nam
 	return tools, nil
 }
 
-// AddDynamic adds to what is known of the tools of a definition those that its
-// scripts may call by a name that only a run comes to, and that may be called.
-// Their schemas are not needed.
+// AddDynamic adds the tools that scripts of a definition may call by a name computed at
+// run time. Their schemas are not needed.
 func AddDynamic(d *definitions.Definition, all []backends.Tool, tools map[string]definitions.Tool, may func(name string) bool) {
 	patterns := d.ToolPatterns()
 	if patterns == nil {

@@ -33,7 +33,7 @@ func newStream(r *rendering) *stream {
 
 // run handles what happens until the call is answered.
 func (s *stream) run(ctx context.Context) {
-	events := follow(ctx, s.on.runs, s.at.Run, 0) // from the first on: what the client knows says how far the run is
+	events := follow(ctx, s.on.runs, s.at.Run, 0) // from the first on: what the client knows reports how far the run is
 	tick := time.NewTicker(max(s.on.timing.KeepAlive/2, time.Millisecond))
 	defer tick.Stop()
 	patience := s.patienceTimer()
@@ -193,10 +193,10 @@ func (s *stream) lost(ctx context.Context, err error) bool {
 	return true
 }
 
-// catchUp finds out what is open in a run of which the client has seen a part,
-// and may still see: the right may be gone, and so may the run, with another
-// one of somebody else's that has its ID by a business key. After an error that
-// may pass it is called again before the client is told of the run.
+// catchUp finds out what is open in a run that the client has partly seen, and may
+// still see: the right may be gone, or the run may have been replaced by another
+// caller's with the same business key. After a transient error it is called again
+// before the client hears of the run.
 func (s *stream) catchUp(ctx context.Context) error {
 	if !s.resumed {
 		return nil
@@ -275,7 +275,7 @@ func (s *stream) keepAlive(quiet bool) {
 	s.report.say(s.status())
 }
 
-// status says what the run does.
+// status reports what the run does.
 func (s *stream) status() string {
 	if gates := s.asking.gates(); len(gates) > 0 {
 		return waitsFor(gates[0].Elicitation)

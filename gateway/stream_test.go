@@ -857,7 +857,7 @@ func TestStreamsAreKeptAlive(t *testing.T) {
 	w.catalogue.call = func(ctx context.Context, _ backends.Call) (*backends.Result, error) {
 		select {
 		case <-ctx.Done():
-		case <-t.Context().Done(): // the gateway lets it go on without its client
+		case <-t.Context().Done(): // the gateway lets it continue without its client
 		}
 		return nil, context.Canceled
 	}

@@ -22,19 +22,18 @@ import (
 // questions from the stream of tasks/result, and those of the extension for
 // 2026-07-28, where the server decides and everything is in tasks/get.
 //
-// A task ID is a signed handle on the run that its caller holds, and nothing
-// else is kept: every run of a caller's is a task of that caller's, and is
-// there for as long as the run is.
+// A task ID is a signed handle on a run of its caller, and nothing else is kept: every
+// run of a caller is a task of that caller for as long as the run is kept.
 const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	tasksPrefix    = "tasks/"
 	updateTask     = "tasks/update"
 
 	metaRelatedTask = mcp.RelatedTaskMetaKey
-	metaImmediate   = "io.modelcontextprotocol/model-immediate-response" // what a model is told while the task works
+	metaImmediate   = "io.modelcontextprotocol/model-immediate-response" // what a model reads while the task works
 )
 
-// How often clients are told to poll. A person takes longer than a step.
+// How often clients are asked to poll. A person takes longer than a step.
 const (
 	pollRunning = time.Second
 	pollWaiting = 2 * time.Second
@@ -82,9 +81,8 @@ func (v *taskViews) id(callerID string, run runs.RunID) string {
 	return v.tokens.seal(taskPurpose, &task{claims: claims{CallerID: callerID}, Run: run})
 }
 
-// checkTaskRequest says what is wrong with the task parameter of a call. The
-// time to live that it may ask for is not granted: a task is kept as long as
-// its run.
+// checkTaskRequest reports what is wrong with the task parameter of a call. The time to
+// live that it may ask for is not granted: a task is kept as long as its run.
 func checkTaskRequest(raw json.RawMessage) error {
 	var asked struct {
 		TTL *float64 `json:"ttl"`
@@ -101,8 +99,8 @@ func checkTaskRequest(raw json.RawMessage) error {
 // A taskMethod handles a request that names a task.
 type taskMethod func(ts *tasks, ctx context.Context, x *exchange, run *runs.Run)
 
-// serve answers the requests whose method begins with tasks/, of which
-// mcp-go has an idea of its own.
+// serve answers the methods that begin with tasks/, which mcp-go would handle in its
+// own way.
 func (ts *tasks) serve(ctx context.Context, x *exchange, method string) {
 	methods, lists := x.dialect.taskMethods(x.client)
 	handle := methods[method]
@@ -134,9 +132,8 @@ var missingTasks = &rpcError{
 	Data:    map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}}},
 }
 
-// taskRun is the run that a request names by a task, for somebody who may do
-// something with it. What is not there, somebody else's or no task ID at all is
-// all the same.
+// taskRun is the run that a request names by a task, if the caller may act on it. An
+// unknown run, another caller's and an invalid task ID give the same error.
 func (ts *tasks) taskRun(ctx context.Context, x *exchange, action auth.Action) (*runs.Run, bool) {
 	var t task
 	err := ts.tokens.open(taskPurpose, x.params.TaskID, x.callerID, &t)
@@ -157,7 +154,7 @@ func (ts *tasks) taskRun(ctx context.Context, x *exchange, action auth.Action) (
 	return run, true
 }
 
-// A taskState is what both flavours say of a task.
+// A taskState is what a task has in both eras.
 type taskState struct {
 	ID      string    `json:"taskId"`
 	Status  string    `json:"status"`
@@ -166,9 +163,8 @@ type taskState struct {
 	Updated time.Time `json:"lastUpdatedAt"`
 }
 
-// describe says of a run what can be said of it as a task while it works.
-// A client that names the task sees it under that name, also when the key that
-// signed it was replaced.
+// describe renders a run as a task while it works. A client sees the task under the
+// name it used, also when the key that signed it was replaced.
 func (v *taskViews) describe(x *exchange, run *runs.Run) taskState {
 	t := taskState{
 		ID:      cmp.Or(x.params.TaskID, v.id(x.callerID, run.ID)),
@@ -221,9 +217,8 @@ type input struct {
 	params elicitParams
 }
 
-// inputs are the elicitations of a run that a client can be asked about, as the
-// stream of a call would find them, and a message for when somebody else must
-// answer.
+// inputs are the elicitations of a run that a client can be asked, as the stream of a
+// call would find them, and a message for when another channel must answer.
 func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
 	s := &asking{rendering: &rendering{on: ts.streams, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}}
 	s.know(run)
@@ -247,9 +242,9 @@ func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
 	return ask, wait
 }
 
-// nextAsking counts the asking of an elicitation that a task shows now: another
-// one after each answer that was not taken, for the reason of which it asks again.
-// Again is false when there were enough of them, or the user was sent to the page.
+// nextAsking counts how often a task has shown an elicitation: once more after each
+// rejected answer, with the reason. Again is false at the limit, or when the user was
+// sent to the page.
 func (gt *gate) nextAsking() (asking int, again bool) {
 	asking, again = 1, len(gt.Askings) < runs.MaxAskings
 	for _, a := range gt.Askings {
@@ -263,7 +258,7 @@ func (gt *gate) nextAsking() (asking int, again bool) {
 	return asking, again
 }
 
-// cancelTask asks a run to end, and gives the run as it is then: most go on for a
+// cancelTask asks a run to end, and gives the run as it is then: most continue for a
 // moment.
 func (ts *tasks) cancelTask(ctx context.Context, x *exchange, run *runs.Run) (*runs.Run, bool) {
 	ctx, done := detached(ctx)
@@ -314,8 +309,8 @@ func declaresTasks(c mcp.ClientCapabilities) bool {
 
 func isTaskMethod(m *message) bool { return m.isRequest() && strings.HasPrefix(m.Method, tasksPrefix) }
 
-// listensToTasks reports whether a client wants notifications of tasks without
-// having said that it takes tasks. Those who have are not sent any: they poll.
+// listensToTasks reports whether a client wants notifications of tasks without the
+// tasks capability. Clients with it get none: they poll.
 func listensToTasks(c *client, m *message, p *params) bool {
 	return !c.tasks && c.dialect.listens(m, p)
 }

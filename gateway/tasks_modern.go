@@ -51,8 +51,8 @@ func (ts *tasks) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
 	x.respond("", t)
 }
 
-// endTask says what has come out of a task. One that was cancelled has no result:
-// what that would say of the failure stands beside it.
+// endTask sets the outcome of a task. A cancelled one has no result: the failure is set
+// beside it.
 func (ts *tasks) endTask(x *exchange, run *runs.Run, o *runs.Outcome, t *modernTask) {
 	ended := ts.results.ended(x.client, run.ID, o)
 	if run.Status != runs.Cancelled {
@@ -80,12 +80,11 @@ func (v *taskViews) modern(x *exchange, run *runs.Run) *modernTask {
 	}
 }
 
-// updateTask is tasks/update: it gives answers on. Those to what is answered
-// already are ignored. One to what the task has never asked is refused, and with
-// it those beside it, since it could be meant for any question. Alone,
-// it is acknowledged all the same, as SEP-2663 demands; the acknowledgement says
-// that it was refused. An answer that does not fit is asked for again, under
-// another key.
+// updateTask is tasks/update: it gives answers on. Those to what is answered already
+// are ignored. One to what the task has never asked is refused, and with it those
+// beside it, since it could be meant for any question. Alone, it is acknowledged all
+// the same, as SEP-2663 demands; the acknowledgement reports that it was refused. An
+// answer that does not fit is asked for again, under another key.
 func (ts *tasks) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 	ack := ts.results.acknowledgement(x)
 	if unknown := unknownKeys(run, x.params.InputResponses); len(unknown) > 0 {
@@ -166,8 +165,8 @@ func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in i
 	return ts.runs.Asked(ctx, run.ID, in.ID, asking)
 }
 
-// cancelModernTask is tasks/cancel of the extension. A task that has ended is
-// cancelled with nothing left to do.
+// cancelModernTask is tasks/cancel of the extension. A task that has ended needs
+// nothing.
 func (ts *tasks) cancelModernTask(ctx context.Context, x *exchange, run *runs.Run) {
 	if run.Closed == nil {
 		if _, ok := ts.cancelTask(ctx, x, run); !ok {

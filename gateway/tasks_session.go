@@ -65,8 +65,8 @@ func asTaskResult(at cursor) renderOptions {
 	return renderOptions{resumed: true, patience: &forEver, task: at.Task}
 }
 
-// cancelSessionTask is tasks/cancel of 2025-11-25, whose answer says that the
-// task is cancelled.
+// cancelSessionTask is tasks/cancel of 2025-11-25, whose answer reports that the task
+// is cancelled.
 func (ts *tasks) cancelSessionTask(ctx context.Context, x *exchange, run *runs.Run) {
 	if t := ts.asSessionTask(x, run); mcp.TaskStatus(t.Status).IsTerminal() {
 		x.fail(mcp.INVALID_PARAMS, "cannot cancel task: already in terminal status '"+t.Status+"'")

@@ -180,7 +180,7 @@ func TestSessionTasks(t *testing.T) {
 	if err := json.Unmarshal(m.ID, &question); err != nil {
 		t.Fatal(err)
 	}
-	drop() // and go on elsewhere
+	drop() // and continue elsewhere
 	turn()
 	stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
 	turn()

@@ -57,7 +57,7 @@ type token interface {
 	check(callerID string, now time.Time) error
 }
 
-// A session is what initialize told of a client of the session era.
+// A session is what initialize declared about a client of the session era.
 type session struct {
 	claims
 	Nonce   string `json:"n"`
@@ -67,7 +67,7 @@ type session struct {
 	Client  string `json:"c,omitempty"`
 }
 
-// A cursor is a place in the stream of a call: all that it takes to go on from
+// A cursor is a place in the stream of a call: all that it takes to continue from
 // there, anywhere.
 type cursor struct {
 	claims
@@ -177,9 +177,9 @@ func (k signingKey) mac(head string) string {
 	return encode64(m.Sum(nil)[:16])
 }
 
-// derivedID is the ID of the run that a call stands for, whichever replica
-// gets it. It need not be secret: who may see a run is asked of its caller.
-// Eighty bits keep unrelated calls apart.
+// derivedID is the ID of the run that a call represents, whichever replica gets it. It
+// need not be secret: who may see a run is asked of its caller. Eighty bits keep
+// unrelated calls apart.
 func derivedID(tool string, from ...string) runs.RunID {
 	sum := digest(append([]string{"run"}, from...)...)
 	return runs.RunID(tool + "/" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10])))

@@ -24,8 +24,8 @@ import (
 )
 
 // A toolset is what clients can call: composite tools, tools of the backends and
-// those that are built in. It is made anew, and clients are told, when the composite
-// tools or the backends change.
+// built-in ones. It is rebuilt, and clients are notified, when the composite tools or
+// the backends change.
 type toolset struct {
 	backends Catalogue
 	registry *registry.Registry // nil = there are only the versions that are offered
@@ -58,8 +58,8 @@ func (t *toolset) offer(offers []Offer) {
 	t.rebuild()
 }
 
-// rebuild makes the listing anew after a change of the definitions or of the
-// catalogue, and tells clients if it is another one.
+// rebuild rebuilds the listing after a change of the definitions or of the catalogue,
+// and notifies clients if it differs.
 func (t *toolset) rebuild() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +78,7 @@ func (t *toolset) rebuild() {
 	}
 }
 
-// logReasons says once why a tool is not offered, and once that it is again.
+// logReasons logs once why a tool is not offered, and once that it is again.
 func (t *toolset) logReasons(now map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if t.reasons[name] != now[name] {
@@ -172,8 +172,8 @@ func invalidVersion(format string, args ...any) error {
 	return &runs.Error{Code: codes.UnknownVersion, Category: codes.CategoryValidation, Message: fmt.Sprintf(format, args...)}
 }
 
-// checkDrift says why a run must not start because of tools that are not any
-// more as they were when the definition was published.
+// checkDrift reports why a run must not start because of tools that are not any more as
+// they were when the definition was published.
 func (t *toolset) checkDrift(c *composite) error {
 	if t.registry == nil {
 		return nil
@@ -181,8 +181,8 @@ func (t *toolset) checkDrift(c *composite) error {
 	return t.registry.CheckDrift(c.entry, t.find)
 }
 
-// taken says why a composite tool cannot have its name, or be offered under the
-// one that it wants; "" = it can.
+// taken reports why a composite tool cannot have its name, or be offered under the one
+// that it wants; "" = it can.
 func (t *toolset) taken(d *definitions.Definition) string {
 	l := t.now()
 	for _, name := range []string{d.Name, d.ExposedName(t.prefix)} {

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// An Adopted tells a called run that the one that has called it goes on in an
+// An Adopted tells a called run that the one that has called it continues in an
 // execution which Temporal does not tell how it ends.
 type Adopted struct {
 	StepPath StepPath `json:"stepPath"` // of the step that has called it

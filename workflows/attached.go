@@ -7,13 +7,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Attached is a signal in which a request says how it stands to the run. Who
-// follows the run reads it in history: so replicas find out which of them has a
-// client that waits, also when one was killed.
+// Attached is a signal in which a request reports how it stands to the run. Who follows
+// the run reads it in history: so replicas find out which of them has a client that
+// waits, also when one was killed.
 type Attached struct {
 	Request string     `json:"request"` // its name; value of AttrRequest
 	Says    Attendance `json:"says,omitempty"`
-	Of      string     `json:"of,omitempty"` // with Joined: the request that asked its client, which goes on from there
+	Of      string     `json:"of,omitempty"` // with Joined: the request that asked its client, which continues from there
 }
 
 // An Attendance is how a request stands to a run.
@@ -24,10 +24,10 @@ const (
 	Named    Attendance = ""         // it waits for the run, which is found by its name from then on
 	Joined   Attendance = "joined"   // it waits for the run, unless another still does
 	Inquires Attendance = "inquires" // it has joined, and asks again whether another still waits
-	Here     Attendance = "here"     // it still waits for the run: says who hears Joined, Inquires or Leaving of another
+	Here     Attendance = "here"     // it still waits for the run: reports who hears Joined, Inquires or Leaving of another
 	Leaving  Attendance = "leaving"  // its client is gone, and it ends the run unless another waits
-	Answered Attendance = "answered" // its client has been given an answer from which it can go on
-	Watching Attendance = "watching" // it waits for the run of somebody else: says who hears Leaving of another
+	Answered Attendance = "answered" // its client has been given an answer from which it can continue
+	Watching Attendance = "watching" // it waits for the run of somebody else: reports who hears Leaving of another
 )
 
 var requestKey = temporal.NewSearchAttributeKeyKeyword(AttrRequest)

@@ -67,7 +67,7 @@ func (bd *board) publish(ctx workflow.Context, status Status) {
 	bd.showDetails(ctx)
 }
 
-// publishNow publishes what changed while the run goes on.
+// publishNow publishes what changed while the run continues.
 func (bd *board) publishNow(ctx workflow.Context) {
 	if len(bd.elicitations.waiting()) > 0 {
 		bd.publish(ctx, Waiting)

@@ -21,17 +21,17 @@ type budget struct {
 func (b *budget) begins() { b.underWay++ }
 func (b *budget) ends()   { b.underWay-- }
 
-// idle says whether nothing is under way.
+// idle reports whether nothing is under way.
 func (b *budget) idle() bool { return b.underWay == 0 }
 
 // reopens notes the bytes that an elicitation carried over takes in history.
 func (b *budget) reopens(bytes int) { b.reopened += bytes }
 
-// draining says that the history is so long that the run should go on in a
-// new execution, which must fit into one payload. A run that fails or skips
-// the rest starts nothing more, so it ends in this one. Nor does one go on whose
-// history is mostly the questions that were open when it began: the next would
-// be as long at once, and so on for ever.
+// draining reports that the history is so long that the run should continue in a new
+// execution, which must fit into one payload. A run that fails or skips the rest starts
+// nothing more, so it ends in this one. Nor does one continue whose history is mostly
+// the questions that were open when it began: the next would be as long at once, and so
+// on for ever.
 func (b *budget) draining(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	return !b.ending() && info.GetContinueAsNewSuggested() &&

@@ -305,7 +305,7 @@ func childFailed(call *called, f *Failure) *Error {
 	e.Message = fmt.Sprintf("step %s: %s failed: %s", call.path, tool, e.Message)
 	e.StepID, e.RunID = call.path.Top(), ""
 	e.StepPath = call.path.Below(e.StepPath)
-	if e.Category == codes.CategoryCancelled { // by somebody else: this run goes on
+	if e.Category == codes.CategoryCancelled { // by somebody else: this run continues
 		e.Code, e.Category = codes.WorkflowCancelled, codes.CategoryTool
 		e.Message = fmt.Sprintf("step %s: %s was cancelled", call.path, tool)
 	}

@@ -67,7 +67,7 @@ func TestCalledWorkflow(t *testing.T) {
 	}
 }
 
-// The error of a called workflow says where it happened, seen from the one that
+// The error of a called workflow reports where it happened, seen from the one that
 // called it.
 func TestCalledWorkflowFails(t *testing.T) {
 	t.Parallel()

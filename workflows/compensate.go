@@ -219,8 +219,8 @@ func (un *undoing) tell(told *Journal) {
 	}
 }
 
-// covers says whether what was done at a path was undone, alone or with the run
-// that has done it.
+// covers reports whether what was done at a path was undone, alone or with the run that
+// has done it.
 func (un *undoing) covers(path StepPath) bool {
 	undone := false
 	//workflowcheck:ignore whether there is any

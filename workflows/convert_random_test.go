@@ -377,5 +377,5 @@ func (m *maker) world(t *testing.T) *world {
 	return w
 }
 
-// keys are what stands for keys of calls, which a script makes of its places.
+// keys are what represents keys of calls, which a script makes of its places.
 var keys = regexp.MustCompile(`[0-9a-f]{32}`)

@@ -160,8 +160,8 @@ var insideScript = regexp.MustCompile(`/\w+:\d+.*`)
 
 var innerName = regexp.MustCompile(`\]/[a-z]+\[`)
 
-// itself is the place of a path of steps; the names of inner loops are left out,
-// and ids are as variables have them.
+// itself is the place of a path of steps; the names of inner loops are omitted, and ids
+// are as variables have them.
 func itself(path string) string {
 	path = insideScript.ReplaceAllString(path, "")
 	id := path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"))]
@@ -186,7 +186,7 @@ func asScript(t *testing.T, d *definitions.Definition, tools definitions.Tools) 
 	return reread, text, nil
 }
 
-// compareForms runs a definition as steps and as a script, and says what differs.
+// compareForms runs a definition as steps and as a script, and reports what differs.
 func (w *world) compareForms(t *testing.T, d *definitions.Definition, data string) {
 	t.Helper()
 	for _, known := range w.known {
@@ -212,8 +212,8 @@ func (w *world) compareForms(t *testing.T, d *definitions.Definition, data strin
 	}
 }
 
-// loosen leaves out what is not decided where steps fail in the same moment:
-// which of them is first.
+// loosen omits what is not decided where steps fail in the same moment: which of them
+// is first.
 func (h *happening) loosen() {
 	slices.Sort(h.Errors)
 	if h.Failure == nil {
@@ -243,7 +243,7 @@ var probeText = regexp.MustCompile(`The probe could not find out: .*\. Was it`)
 // sparing is what a script says besides where it leaves a call unknown.
 var sparing = regexp.MustCompile(`; it is not repeated, since it is not known whether .* was executed$`)
 
-// withoutTemplates leaves out of an output what failed templates say.
+// withoutTemplates omits of an output what failed templates say.
 func withoutTemplates(output string) string {
 	return errorText.ReplaceAllStringFunc(output, func(text string) string {
 		if ofTools.MatchString(text) {
@@ -255,7 +255,7 @@ func withoutTemplates(output string) string {
 
 var errorText = regexp.MustCompile(`"error":"(\\.|[^"\\])*"`)
 
-// compare says how a script has done something else.
+// compare reports how a script has done something else.
 func (h *happening) compare(script *happening) string {
 	var b strings.Builder
 	differ := func(what string, a, z any) {

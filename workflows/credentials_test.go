@@ -184,8 +184,8 @@ func TestCredentialsGiveNoMoreAttempts(t *testing.T) {
 	}
 }
 
-// A run that waits for a credential continues as new, also when it waits for
-// the second time, and goes on when it is told there.
+// A run that waits for a credential continues as new, also when it waits for the second
+// time, and continues when it is told there.
 func TestCredentialsAfterContinueAsNew(t *testing.T) {
 	t.Parallel()
 	source := strings.Replace(guarded, "{id: pay,", `{id: pay, defaultResults: {id: none}, condition: "{{lt .workflow.duration_ms 1000}}",`, 1)

@@ -33,14 +33,14 @@ func (ds *deadlines) after(ctx workflow.Context, until time.Time, summary string
 	ds.open = append(ds.open, &deadline{ctx: ctx, until: until, timer: timer, stop: stop, then: then})
 }
 
-// dropped says whether what was to end has ended.
+// dropped reports whether what was to end has ended.
 func (d *deadline) dropped() bool { return d.ctx.Err() != nil }
 
 func (d *deadline) over(now time.Time) bool {
 	return !d.dropped() && (!now.Before(d.until) || d.timer.IsReady())
 }
 
-// due says whether there is something to do for pass.
+// due reports whether there is something to do for pass.
 func (ds *deadlines) due(ctx workflow.Context) bool {
 	now := workflow.Now(ctx)
 	return slices.ContainsFunc(ds.open, func(d *deadline) bool { return d.dropped() || d.over(now) })

@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Names of what says which results were delivered; they stand in histories.
+// Names of what reports which results were delivered; they stand in histories.
 const (
 	DeliveriesType  = ownTypes + "deliveries" // workflow
 	DeliveredSignal = "delivered"             // to it: a Signal with what was delivered

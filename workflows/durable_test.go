@@ -133,8 +133,8 @@ func TestContinueAsNewLosesNoAnswer(t *testing.T) {
 	})
 }
 
-// A run whose journal outgrows what a new execution can be given goes on in
-// the one that it has.
+// A run whose journal outgrows what a new execution can be given continues in the one
+// that it has.
 func TestJournalOutgrowsItsRoom(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `{name: a, description: d, timeout: 10h, steps: [

@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Text says why a run failed, and what calling it again would repeat.
+// Text reports why a run failed, and what calling it again would repeat.
 func (f *Failure) Text() string {
 	if f.Effects.Repeatable() {
 		return f.Error.Message
@@ -19,7 +19,7 @@ func (f *Failure) Text() string {
 	return strings.TrimRight(f.Error.Message, ". \n") + ". " + f.Effects.String()
 }
 
-// A ledger says which effects a run has had.
+// A ledger reports which effects a run has had.
 type ledger struct {
 	*origin
 	journal *record.Log
@@ -67,7 +67,7 @@ func (l *ledger) entries() func(yield func(StepPath, record.Entry) bool) {
 	}
 }
 
-// unknownAt says whether it is unknown if a call was executed that was made at a
+// unknownAt reports whether it is unknown if a call was executed that was made at a
 // path, or all that a called run has.
 func (l *ledger) unknownAt(path StepPath, e record.Entry) (EffectCall, bool) {
 	if tool, left := l.sent.at(path); left {
@@ -77,7 +77,7 @@ func (l *ledger) unknownAt(path StepPath, e record.Entry) (EffectCall, bool) {
 	return EffectCall{StepPath: path, Tool: cmp.Or(tool, e.Tool())}, unknown
 }
 
-// leftUnknown says whether it is unknown if the call at a path was executed, or all
+// leftUnknown reports whether it is unknown if the call at a path was executed, or all
 // that a called run has.
 func (l *ledger) leftUnknown(path StepPath) bool {
 	_, left := l.unknownAt(path, l.journal.At(path))
@@ -95,14 +95,14 @@ func (l *ledger) leftBelow(prefix definitions.Prefix) bool {
 	return false
 }
 
-// settleEffects is the one place that decides whether a failed run may say that
+// settleEffects is the one place that decides whether a failed run may report that
 // calling it again may help.
 func (l *ledger) settleEffects(f *Failure) {
 	f.Effects = l.effects()
 	f.Error.Retryable = f.Error.Retryable && f.Effects.Repeatable()
 }
 
-// settleErrors decides the same of failures in spite of which a run completes.
+// settleErrors decides the same of failures that do not fail a run.
 func (l *ledger) settleErrors(result *RunResult) {
 	if len(result.Errors) == 0 && l.in.Parent == nil {
 		return // nobody would hear of them

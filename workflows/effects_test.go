@@ -15,9 +15,9 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// While the outcome of an unsafe call is unknown, or one has completed that
-// another run would repeat, no failure says that calling again may help; the calls
-// are named. This is one rule for whatever ends a run.
+// While the outcome of an unsafe call is unknown, or one has completed that another run
+// would repeat, no failure reports that calling again may help; the calls are named.
+// This is one rule for whatever ends a run.
 func TestEffects(t *testing.T) {
 	t.Parallel()
 	const retried = "tool_error"
@@ -213,9 +213,8 @@ func checkEffects(t *testing.T, failure *workflows.Failure, executed func(path s
 	}
 }
 
-// What an execution before has done counts as well, whether the run continues as
-// new or is resumed; and a run that completes in spite of failures says no more
-// of these.
+// What an execution before has done counts as well, whether the run continues as new or
+// is resumed; and a run that completes despite failures says no more of these.
 func TestEffectsOfExecutionsBefore(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, timeout: 100h, steps: [{id: w, tool: write}, {id: l, tool: lost, onError: {action: continue}}, {id: c, type: workflow, workflow: writes},

@@ -36,7 +36,7 @@ const (
 	DecidedWithheld Decision = "withheld"  // the credential
 )
 
-// An ElicitationState says where an elicitation stands.
+// An ElicitationState reports where an elicitation stands.
 type ElicitationState string
 
 // The states of an elicitation.
@@ -44,7 +44,7 @@ const (
 	ElicitationOpen     ElicitationState = "open"
 	ElicitationAnswered ElicitationState = "answered"
 	ElicitationExpired  ElicitationState = "expired"
-	ElicitationDropped  ElicitationState = "dropped" // the run ended or went on without it
+	ElicitationDropped  ElicitationState = "dropped" // the run ended or continued without it
 )
 
 // An ElicitationKind says whom an elicitation is for.
@@ -53,16 +53,16 @@ type ElicitationKind string
 const (
 	// Question is for the caller, or those who may answer in the caller's place.
 	Question ElicitationKind = ""
-	// Compensation is for operators: a step could not be undone. Accept says
-	// that it was undone by hand, decline that it shall be tried again, cancel
-	// that it shall stay.
+	// Compensation is for operators: a step could not be undone. Accept reports that it
+	// was undone by hand, decline that it shall be tried again, cancel that it shall
+	// stay.
 	Compensation ElicitationKind = "compensation"
 	// Reconciliation is for operators: the outcome of a call is unknown.
 	// The content of an accepted answer is a Reconciled; any other lets the step
 	// fail.
 	Reconciliation ElicitationKind = "reconciliation"
 	// Credentials is for those who can bring a credential without which a backend
-	// cannot be called; Backend says which. Accept says that it has been brought,
+	// cannot be called; Backend reports which. Accept reports that it has been brought,
 	// decline and cancel that it will not be: the step fails.
 	Credentials ElicitationKind = "credentials"
 )
@@ -124,7 +124,7 @@ func (e Elicitation) ownEnd() time.Time {
 }
 
 // digest is the same for what is the same question, asked of the same people in the
-// same way: an answer that a client has given stands for none of the approvals page,
+// same way: an answer that a client has given represents none of the approvals page,
 // and one that need not fit the schema for none that must.
 func (e Elicitation) digest() string {
 	asked := append([]byte(e.Message+"\x00"), e.Schema...)

@@ -128,8 +128,8 @@ func TestCompensation(t *testing.T) {
 	}
 }
 
-// A compensation that fails makes the run wait for a person, who may have it
-// tried again, say that it was done by hand, or leave it.
+// A compensation that fails makes the run wait for a person, who may have it tried
+// again, report that it was done by hand, or leave it.
 func TestCompensationThatFails(t *testing.T) {
 	t.Parallel()
 	broken := true
@@ -157,8 +157,8 @@ func TestCompensationThatFails(t *testing.T) {
 	}
 }
 
-// A run whose history grows long goes on in a new execution, with what is done
-// in its journal and its open elicitation as it stands.
+// A run whose history grows long continues in a new execution, with what is done in its
+// journal and its open elicitation as it stands.
 func TestContinueAsNew(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, timeout: 100h, steps: [

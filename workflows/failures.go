@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Failures are why a run fails, or completes in spite of errors.
+// Failures are why a run fails, or completes despite errors.
 type failures struct {
 	*origin
 	journal *record.Log
@@ -53,16 +53,16 @@ func (fs *failures) report(err *Error) {
 // why is the error that ends the run; nil = it has not failed.
 func (fs *failures) why() *Error { return fs.first }
 
-// stopped says whether the run comes to its end, so that nothing needs to be published
-// before that; what is undone then does.
+// stopped reports whether the run comes to its end, so that nothing needs to be
+// published before that; what is undone then does.
 func (fs *failures) stopped() bool {
 	return (fs.first != nil || fs.cancelled()) && !fs.undoing
 }
 
-// undoes says that what the run has done is undone from now on.
+// undoes reports that what the run has done is undone from now on.
 func (fs *failures) undoes() { fs.undoing = true }
 
-// cancelled says whether somebody has cancelled the run.
+// cancelled reports whether somebody has cancelled the run.
 func (fs *failures) cancelled() bool { return fs.root.Err() != nil }
 
 // settle finds out with what the run ends, when its steps have all settled. The errors of
@@ -91,7 +91,7 @@ func (fs *failures) reportedBefore() {
 	}
 }
 
-// survived are the errors in spite of which the run completes.
+// survived are the errors despite which the run completes.
 func (fs *failures) survived() []Error { return fs.reported }
 
 // bytes are those that the errors take in the result.

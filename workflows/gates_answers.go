@@ -47,8 +47,8 @@ func (gs *gates) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
 	return h
 }
 
-// misfit says why an answer does not fit an open elicitation; "" = it fits; and whether
-// the elicitation needs a proof.
+// misfit reports why an answer does not fit an open elicitation; "" = it fits; and
+// whether the elicitation needs a proof.
 func (gs *gates) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (reason string, strict bool) {
 	e := gs.elicitations.at(g.index)
 	strict = e.Mode == definitions.URLMode || len(e.Approvers) > 0

@@ -154,7 +154,7 @@ func TestDroppedQuestionKeepsItsID(t *testing.T) {
 	}
 }
 
-// Every call says whether the run has started where there are rules.
+// Every call reports whether the run has started where there are rules.
 func TestCallsTellOfRules(t *testing.T) {
 	t.Parallel()
 	for _, ruled := range []bool{false, true} {

@@ -46,7 +46,7 @@ const (
 	maxUnreadPause = time.Minute
 )
 
-// A Hold says that a call was not made, since its backend takes no more for now,
+// A Hold reports that a call was not made, since its backend takes no more for now,
 // since a worker could not read it, or since no worker executes a run above.
 type Hold struct {
 	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload, HeldByParent, HeldByBackend; "" = no limit, the call comes to another process
@@ -84,9 +84,9 @@ func Unread(activity string, reason error) error {
 	})
 }
 
-// holdOf says what holds the call that failed with an error; nil = it is not
-// held. One whose process is gone and that had not left by then is held as well:
-// until another process takes it.
+// holdOf reports what holds the call that failed with an error; nil = it is not held.
+// One whose process is gone and that had not left by then is held as well: until
+// another process takes it.
 func (q request) holdOf(err error) *Hold {
 	var te *temporal.TimeoutError
 	if q.tool.Limited && errors.As(err, &te) && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT && !te.HasLastHeartbeatDetails() {
@@ -126,7 +126,7 @@ func newHolds(unread map[StepPath]bool) *holds {
 	return h
 }
 
-// isUnread says whether the last worker that has got a call could not read it.
+// isUnread reports whether the last worker that has got a call could not read it.
 func (hs *holds) isUnread(path StepPath) bool { return hs.unread[path] }
 func (hs *holds) notRead(path StepPath)       { hs.unread[path] = true }
 func (hs *holds) wasRead(path StepPath)       { delete(hs.unread, path) }

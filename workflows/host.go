@@ -16,8 +16,8 @@ const (
 	ReleaseName = "ReleaseCall"               // activity, on the queue of a backend
 )
 
-// HostLost is after how long a process that keeps the limits of a backend, and
-// does not say that it is there, is replaced by another.
+// HostLost is after how long a process that keeps the limits of a backend, and does not
+// report that it is there, is replaced by another.
 const HostLost = 10 * time.Second
 
 // BackendQueue is the task queue of a backend with limits, and the ID of the
@@ -25,7 +25,7 @@ const HostLost = 10 * time.Second
 func BackendQueue(backend string) string { return TaskQueue + "-backend-" + backend }
 
 // BackendHost has exactly one process serve the queue of a backend: the one that
-// executes its only activity, for as long as that process says that it does. So
+// executes its only activity, for as long as that process reports that it does. So
 // limits that are kept in its memory hold for all.
 //
 // It never ends by itself: runs that have begun may call the backend by its
@@ -42,7 +42,7 @@ func BackendHost(ctx workflow.Context, backend string) error {
 }
 
 // A BackendState is how the limits of a backend stand. It is the details of the
-// heartbeats with which a process says that it keeps them.
+// heartbeats with which a process reports that it keeps them.
 type BackendState struct {
 	Host     string    `json:"host"`              // the process that keeps them
 	Breaker  string    `json:"breaker,omitempty"` // closed, open, half-open; "" = it has none

@@ -35,7 +35,7 @@ func (p *parent) handUpFailure(ctx workflow.Context, f *Failure) *Failure {
 	return f
 }
 
-// keep puts an outcome that is too large into history, and says how large it is; 0 =
+// keep puts an outcome that is too large into history, and reports how large it is; 0 =
 // it is not. With a MaxValue, large values are kept elsewhere anyhow.
 func (p *parent) keep(ctx workflow.Context, outcome ChildOutcome) (size int) {
 	if p.in.Parent == nil || p.in.MaxValue > 0 {

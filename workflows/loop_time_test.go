@@ -63,7 +63,7 @@ func TestNullCollections(t *testing.T) {
 	}
 }
 
-// parsedLoop is a definition with one forEach, and an output that says how many of
+// parsedLoop is a definition with one forEach, and an output that reports how many of
 // its items completed.
 func parsedLoop(t *testing.T, loop string) *definitions.Definition {
 	t.Helper()

@@ -101,7 +101,7 @@ type RunInput struct {
 	Tools          map[string]definitions.Tool `json:"tools,omitempty"`          // by the name that steps use
 	Journal        map[StepPath]record.Entry   `json:"journal,omitempty"`        // by step path; results that are reused
 	Open           []Elicitation               `json:"open,omitempty"`           // elicitations that were open when the run continued as new
-	Continued      bool                        `json:"continued,omitempty"`      // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
+	Continued      bool                        `json:"continued,omitempty"`      // whether this execution continues with a run, so that the journal holds whatever its templates would come to now
 	Resumption     *Resumption                 `json:"repair,omitempty"`         // nil = this is no resumption
 	WasReset       bool                        `json:"wasReset,omitempty"`       // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
 	Unread         map[StepPath]bool           `json:"unread,omitempty"`         // by step path: calls of unsafe tools that workers could not read, and that wait
@@ -139,7 +139,7 @@ type Parent struct {
 	Adopted  bool     `json:"adopted,omitempty"` // Temporal does not tell it how this run ends, so this one does
 }
 
-// A Resumption says that an execution repeats one that has ended: what that one
+// A Resumption reports that an execution repeats one that has ended: what that one
 // completed is in the journal.
 type Resumption struct {
 	Of     string           `json:"of"`               // Temporal's run ID of the execution that is repeated
@@ -190,11 +190,11 @@ type (
 
 // Activities are what workflows ask of the world.
 //
-// An error that CallTool returns is a *temporal.ApplicationError whose type is
-// the Category and whose detail is an Error; it is non-retryable exactly where
-// repeating the call could execute an effect twice or cannot help. The same
-// holds for the errors of ResolveDefinition. RunOutcome fails with a retryable
-// error for as long as the run goes on.
+// An error that CallTool returns is a *temporal.ApplicationError whose type is the
+// Category and whose detail is an Error; it is non-retryable exactly where repeating
+// the call could execute an effect twice or cannot help. The same holds for the errors
+// of ResolveDefinition. RunOutcome fails with a retryable error for as long as the run
+// continues.
 type Activities interface {
 	CallTool(ctx context.Context, call ToolCall) (ToolResult, error)
 	ResolveDefinition(ctx context.Context, ref DefinitionRef) (ResolvedDefinition, error)
@@ -263,7 +263,7 @@ type StepProgress struct {
 // MaxProgressMessage is how much of a backend's message is kept, in bytes.
 const MaxProgressMessage = 500
 
-// A StepPath says where in a run something is executed.
+// A StepPath reports where in a run something is executed.
 type StepPath = definitions.StepPath
 
 // A ToolResult is the output of a tool as a step sees it: structuredContent

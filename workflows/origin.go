@@ -99,7 +99,7 @@ func (o *origin) tool(name string) (definitions.Tool, bool) {
 	return definitions.Tool{}, false
 }
 
-// hasEffects says whether a tool, by the name under which clients know it, has
+// hasEffects reports whether a tool, by the name under which clients know it, has
 // effects that another run would repeat.
 func (o *origin) hasEffects(name string) bool {
 	tool, ok := o.tool(name)

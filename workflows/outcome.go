@@ -17,9 +17,9 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// An Attempt is one attempt of a tool call. Its methods say what an outcome of
-// it that is no success comes to, and whether the call is repeated because of
-// it: the effect contract. Report makes of both what Temporal knows.
+// An Attempt is one attempt of a tool call. Its methods report what an outcome of it
+// that is no success comes to, and whether the call is repeated because of it: the
+// effect contract. Report makes of both what Temporal knows.
 type Attempt struct {
 	Call   ToolCall
 	Number int // 1 = first
@@ -33,8 +33,8 @@ type Attempt struct {
 // worker down, and that may be repeated, where onError gives no number.
 const lossAttempts = 4
 
-// WorthRepeating says whether the attempt is among those that follow the loss of
-// the one before. Where more follow, each must come after one that was not sent.
+// WorthRepeating reports whether the attempt is among those that follow the loss of the
+// one before. Where more follow, each must come after one that was not sent.
 func (a Attempt) WorthRepeating() bool {
 	return a.Number <= max(a.Call.MaxAttempts, lossAttempts)
 }
@@ -53,9 +53,9 @@ const (
 	unknownWords     = "; whether %s was executed is not known, so it is not called again"
 )
 
-// Answered is the failure of a call that the backend answered with an error: a
-// known outcome, repeated as often as onError says. An empty message stands for
-// an answer without one.
+// Answered is the failure of a call that the backend answered with an error: a known
+// outcome, repeated as often as onError says. An empty message represents an answer
+// without one.
 func (a Attempt) Answered(message string) (e *Error, repeat bool) {
 	if message == "" {
 		message = "the backend gave no reason"
@@ -126,9 +126,9 @@ func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
 	return e, repeat && (next.WorthRepeating() || a.Unsent)
 }
 
-// TurnedDown is the failure of a call that was answered by somebody who says that
-// the backend is away or overloaded. Whether it was executed is not known; what may
-// be repeated is repeated until the step's time is up.
+// TurnedDown is the failure of a call that was answered by somebody who reports that
+// the backend is unavailable or overloaded. Whether it was executed is not known; what
+// may be repeated is repeated until the step's time is up.
 func (a Attempt) TurnedDown(reason string) (e *Error, repeat bool) {
 	return a.unknown(a.error(codes.ConnectionLost, codes.CategoryTool, lostWords+reason))
 }
@@ -253,9 +253,9 @@ func ReportAfter(e *Error, repeat bool, pause time.Duration) error {
 		temporal.ApplicationErrorOptions{NonRetryable: !repeat, NextRetryDelay: pause, Details: []any{*e}})
 }
 
-// KnownOutcome says whether a failure of a category that an attempt has reported
-// means that the call was not executed, or was answered. It is false for what is
-// no category.
+// KnownOutcome reports whether a failure of a category that an attempt has reported
+// means that the call was not executed, or was answered. It is false for what is no
+// category.
 func KnownOutcome(c codes.Category) bool {
 	switch c {
 	case codes.CategoryTool, codes.CategoryPermission, codes.CategoryLimit, codes.CategoryCredentials:
@@ -303,7 +303,7 @@ func output(structured json.RawMessage, content []ContentBlock, beside []string)
 }
 
 // blocksByName gives content blocks by name: text, text_1, …, image_0, …, resource,
-// resource_1, …. Audio and links have no name and are left out.
+// resource_1, …. Audio and links have no name and are omitted.
 func blocksByName(content []ContentBlock) map[string]any {
 	out := map[string]any{}
 	var texts, images, resources int

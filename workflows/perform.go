@@ -111,7 +111,7 @@ func (cs *calls) performInTurn(ctx workflow.Context, q request, call ToolCall, r
 	})
 }
 
-// failure says why a call gave no output.
+// failure reports why a call gave no output.
 func (q request) failure(err error) *Error {
 	tool, path := q.tool, q.path
 	var detail Error // of the last attempt that reported

@@ -33,7 +33,7 @@ func (c *testCase) plan(t *testing.T) *view.Plan {
 	return plan
 }
 
-// comparePlan says what a run did otherwise than its dry run had said.
+// comparePlan reports what a run did otherwise than its dry run had said.
 func (c *testCase) comparePlan(plan *view.Plan, got *observed) (problems []string) {
 	problem := func(format string, args ...any) {
 		problems = append(problems, "the dry run is wrong: "+fmt.Sprintf(format, args...))

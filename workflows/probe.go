@@ -60,7 +60,7 @@ func (p *probe) arguments(call map[string]any) (json.RawMessage, error) {
 	return template.Typed(args.JSON, args.Typed, p.tool.InputSchema)
 }
 
-// read says what the answer of the read tool means.
+// read reports what the answer of the read tool means.
 func (p *probe) read(call map[string]any, output json.RawMessage) (f definitions.Finding, err error) {
 	if p.script == nil {
 		if p.scope.Output, err = template.DecodeValue(output); err != nil {

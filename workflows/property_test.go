@@ -243,7 +243,7 @@ func (c *testCase) output() {
 
 // observed is what came of running a case.
 type observed struct {
-	calls   []string // "PATH ARGUMENTS" in the order of arrival, undoing left out
+	calls   []string // "PATH ARGUMENTS" in the order of arrival, undoing omitted
 	undone  []string // paths of steps of called runs, in the order of undoing
 	output  map[string]string
 	errors  []workflows.Error
@@ -367,7 +367,7 @@ func (c *testCase) schedule(b *bench, want *expected, began time.Time, execution
 	}
 }
 
-// compare says what is not as it is expected.
+// compare reports what is not as it is expected.
 func (w *expected) compare(c *testCase, got *observed) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	w.compareCalls(got.calls, problem)

@@ -28,9 +28,9 @@ type StepReport struct {
 // may be missing.
 const JournalQuery = "journal"
 
-// A JournalRequest says what of a journal is not needed. The zero value: all is.
+// A JournalRequest reports what of a journal is not needed. The zero value: all is.
 type JournalRequest struct {
-	Steps []string   `json:"steps,omitempty"` // that are executed again, and all that depend on them: {} stands for their results
+	Steps []string   `json:"steps,omitempty"` // that are executed again, and all that depend on them: {} represents their results
 	Paths []StepPath `json:"paths,omitempty"` // the same for these step paths alone
 }
 

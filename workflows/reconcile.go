@@ -67,8 +67,8 @@ func checkReconciled(content json.RawMessage) error {
 	return err
 }
 
-// reconcile finds out what became of a call. Again says that it was not
-// executed and is to be made.
+// reconcile finds out what became of a call. Again reports that it was not executed and
+// is to be made.
 func (cs *calls) reconcile(ctx workflow.Context, q request, u *UnknownCall) (result ToolResult, again bool, failure *Error) {
 	failure = &u.Error
 	p, err := q.findProbe()
@@ -198,8 +198,8 @@ func (q request) findProbe() (*probe, error) {
 	return q.probe()
 }
 
-// find lets the probe find out, if there is one. Where it could not, said is a
-// sentence that says why.
+// find lets the probe find out, if there is one. Where it could not, said is a sentence
+// that reports why.
 func (cs *calls) find(ctx workflow.Context, q request, u *UnknownCall, p *probe, err error) (found definitions.Finding, said string) {
 	if p != nil {
 		found, err = cs.askProbe(ctx, q, p, u)

@@ -35,8 +35,8 @@ const unsure = `{name: a, description: d, timeout: 100h, steps: [
 	{id: pay, tool: pay, arguments: {n: 1}, onUnknown: ask},
 	{id: after, tool: t, dependsOn: [pay], arguments: {id: "{{.steps.pay.output.id}}"}}]}`
 
-// A run that does not know whether an unsafe call was executed waits, and a
-// person says how it goes on.
+// A run that does not know whether an unsafe call was executed waits, and a person
+// reports how it continues.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -326,7 +326,7 @@ func (b *bench) read(m *memoReader) {
 type memoReader struct {
 	interceptor.WorkerInterceptorBase
 	f       func(workflows.State)
-	waiting func(string) // told what the run says that it waits for; nil = nobody wants to know
+	waiting func(string) // told what the run reports that it waits for; nil = none
 }
 
 func (m *memoReader) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {

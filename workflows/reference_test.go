@@ -31,13 +31,13 @@ type refStep struct {
 	counts     string // of a forEach
 	calls      []refCall
 	below      []*expected // of the runs that it has called
-	free       bool        // of those may be left out what is not certain
+	free       bool        // of those may be omitted what is not certain
 }
 
 type refCall struct {
 	at   time.Duration
 	text string // "PATH ARGUMENTS"
-	free bool   // may be left out, as an item before it failed
+	free bool   // may be omitted, as an item before it failed
 }
 
 // expected is what the reference says of a case.
@@ -291,8 +291,8 @@ func (w *expected) compareCalls(got []string, problem func(string, ...any)) {
 	w.compareOrder(got, problem)
 }
 
-// take takes the calls of a run, and of those that its steps have called, from
-// those that were made. Free are those that may be left out.
+// take takes the calls of a run, and of those that its steps have called, from those
+// that were made. Free are those that may be omitted.
 func (w *expected) take(left *[]string, stopped time.Duration, free bool, problem func(string, ...any)) {
 	stopped = min(stopped, w.stopped)
 	for _, s := range w.order {
@@ -328,7 +328,7 @@ func (w *expected) compareOrder(got []string, problem func(string, ...any)) {
 	}
 }
 
-// of says whether a call is one of a step.
+// of reports whether a call is one of a step.
 func of(id, call string) bool {
 	return strings.HasPrefix(call, id+" ") || strings.HasPrefix(call, id+"[") || strings.HasPrefix(call, id+"/")
 }
@@ -355,7 +355,7 @@ func (w *expected) compareUndone(c *testCase, undone []string, problem func(stri
 	}
 }
 
-// after says whether a depends on b, directly or not.
+// after reports whether a depends on b, directly or not.
 func (w *expected) after(c *testCase, a, b string) bool {
 	for _, s := range w.order {
 		if s.ID == a {

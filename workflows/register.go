@@ -20,10 +20,10 @@ func Register(r worker.WorkflowRegistry, trust Trust) {
 	r.RegisterWorkflowWithOptions(BackendPermit, workflow.RegisterOptions{Name: PermitType})
 }
 
-// An interpreter keeps compiled definitions between workflow tasks, by the SHA-256
-// of their sources, so what it keeps never shows in a run. The digest that an input
-// names does not do: who starts a run says what it likes there, and would
-// replace the definition of others.
+// An interpreter keeps compiled definitions between workflow tasks, by the SHA-256 of
+// their sources, so what it keeps never shows in a run. The digest that an input names
+// does not do: who starts a run reports what it likes there, and would replace the
+// definition of others.
 type interpreter struct {
 	trust    *trustee
 	mu       sync.Mutex

@@ -21,8 +21,8 @@ const (
 	maxRetryWait = 60 // times the first delay
 )
 
-// worthAnActivity says whether a read that failed inside the workflow task
-// failed for a reason that an activity of its own can overcome.
+// worthAnActivity reports whether a read that failed inside the workflow task failed
+// for a reason that an activity of its own can overcome.
 func worthAnActivity(err error) bool {
 	var te *temporal.TimeoutError
 	if errors.As(err, &te) {
@@ -64,8 +64,8 @@ func retryPolicy(e *definitions.OnError, effect definitions.Effect, used int) *t
 	return p
 }
 
-// Repeatable says whether a call of a tool of this class may be repeated when
-// its outcome is not known.
+// Repeatable reports whether a call of a tool of this class may be repeated when its
+// outcome is not known.
 func Repeatable(e definitions.Effect) bool {
 	switch e {
 	case definitions.Read, definitions.Idempotent, definitions.Keyed:

@@ -15,9 +15,9 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// Every history that was ever recorded must replay: a run that is under way
-// when perdure is updated goes on with the new code. `make histories` records
-// new ones; old ones stay.
+// Every history that was ever recorded must replay: a run that is under way when
+// perdure is updated continues with the new code. `make histories` records new ones;
+// old ones stay.
 func TestHistoriesReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/histories/*.json")

@@ -60,14 +60,14 @@ func (r *results) await(ctx workflow.Context, path StepPath, fits func() bool) (
 	return nil, nil
 }
 
-// fit says whether so many bytes fit into history with what is to come into it. One
+// fit reports whether so many bytes fit into history with what is to come into it. One
 // result always does that has nothing beside it, as long as history holds more.
 func (r *results) fit(ctx workflow.Context, bytes int) bool {
 	awaited := r.bytes()
 	return r.historyHolds(ctx, 0, 0) && (awaited == 0 || r.historySize(ctx)+awaited+bytes <= maxSize)
 }
 
-// check refuses to go on where Temporal is about to end the run.
+// check refuses to continue where Temporal is about to end the run.
 func (r *results) check(ctx workflow.Context, path StepPath) *Error {
 	if r.historyHolds(ctx, 0, 0) {
 		return nil
@@ -77,7 +77,7 @@ func (r *results) check(ctx workflow.Context, path StepPath) *Error {
 		path, workflow.GetInfo(ctx).GetCurrentHistoryLength(), r.historySize(ctx), maxHistory, maxSize)}
 }
 
-// historyHolds says whether history is shorter than its limits and so much more.
+// historyHolds reports whether history is shorter than its limits and so much more.
 func (r *results) historyHolds(ctx workflow.Context, events, bytes int) bool {
 	return workflow.GetInfo(ctx).GetCurrentHistoryLength() < maxHistory+events && r.historySize(ctx) < maxSize+bytes
 }

@@ -51,8 +51,8 @@ func TestResumeOfRandomRuns(t *testing.T) {
 	})
 }
 
-// A step that went on after the run had failed that it called is executed again
-// when what it depends on is. Then that run goes on with what it had done.
+// A step that continued after the run had failed that it called is executed again when
+// what it depends on is. Then that run continues with what it had done.
 func TestResumptionOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, steps: [{id: first, tool: read, compensate: {tool: undo}}, {id: call, type: workflow, workflow: b, dependsOn: [first], onError: {action: continue}}, {id: last, tool: fail, dependsOn: [call]}]}
@@ -120,8 +120,8 @@ func (c *testCase) share() {
 	}
 }
 
-// entryOf is what the input of a resumed run has of a path, in whichever run that
-// is. Done says that the run in which it is has ended before, and counts as it is.
+// entryOf is what the input of a resumed run has of a path, in whichever run that is.
+// Done reports that the run in which it is has ended before, and counts as it is.
 func entryOf(in *workflows.RunInput, path string) (e record.Entry, done bool) {
 	for call, e := range in.Journal {
 		below, ok := strings.CutPrefix(path, string(call)+"/")
@@ -179,8 +179,8 @@ func (b *bench) acceptAll() {
 	})
 }
 
-// skipsRest says whether a question was answered so that the rest is skipped,
-// which then happens at another time than before.
+// skipsRest reports whether a question was answered so that the rest is skipped, which
+// then happens at another time than before.
 func (c *testCase) skipsRest(ref *expected) bool {
 	return slices.ContainsFunc(c.def.Steps, func(s *definitions.Step) bool {
 		r := ref.steps[s.ID]

@@ -5,7 +5,7 @@ import (
 )
 
 // Limits of Temporal that would end a run without a word, or keep it from ever
-// going on, and how far the interpreter stays away from them.
+// continuing, and how far the interpreter stays away from them.
 const (
 	maxPending   = 500                // activities at a time, of 2,000
 	maxTask      = 3 << 20            // bytes that one workflow task adds to history, of 4 MiB

@@ -14,8 +14,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// continuedRun plays a definition until it is woken after a while, and the
-// execution after that. Ends says how that ended.
+// continuedRun plays a definition until it is woken after a while, and the execution
+// after that. Ends reports how that ended.
 func continuedRun(t *testing.T, source string, tools map[string]toolFunc, after time.Duration) (output string, failure *workflows.Failure, calls []string) {
 	t.Helper()
 	first := newBench(t, source, `{}`, tools)
@@ -34,8 +34,8 @@ func stoppedPay(call workflows.ToolCall) (string, error) {
 	return "", toolError(call, 1, 1, "not yet")
 }
 
-// How within has ended stays so when the run continues as new: what was in time
-// does not run out of it, and what has run out of it does not go on.
+// How within has ended stays so when the run continues as new: what was in time does
+// not run out of it, and what has run out of it does not continue.
 func TestWithinContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, script, want string }{
@@ -200,8 +200,8 @@ return 1`, "failureMode: best_effort")
 	}
 }
 
-// Undoing that a script has prepared counts for the room that the next execution
-// needs: a run that has prepared more than fits goes on in the one that it has.
+// Undoing that a script has prepared counts for the room that the next execution needs:
+// a run that has prepared more than fits continues in the one that it has.
 func TestUndoOutgrowsTheJournal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, scripted(`
@@ -228,9 +228,8 @@ func resumptionOf(t *testing.T, b *bench) *resume.Plan {
 	return plan
 }
 
-// What a script has repeated until it succeeded is not called again when the run
-// is resumed; what has failed in the end is, and so is what the script went on
-// from.
+// What a script has repeated until it succeeded is not called again when the run is
+// resumed; what has failed in the end is, and so is what the script continued from.
 func TestResumptionOfRepeatedCalls(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

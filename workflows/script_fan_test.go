@@ -49,8 +49,8 @@ return r
 	}
 }
 
-// What failed first stays what a parallel failed with, and those that it stopped
-// do not go on.
+// What failed first stays what a parallel failed with, and those that it stopped do not
+// continue.
 func TestFailedParallelContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	output, calls := continuedScript(t, `

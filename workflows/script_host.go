@@ -135,7 +135,7 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 	return result.Output, nil
 }
 
-// fail keeps that a call has failed, which the script may go on from, for the
+// fail keeps that a call has failed, which the script may continue from, for the
 // execution after this one.
 func (h *scriptHost) fail(ctx workflow.Context, path StepPath, call script.ToolCall, e *Error) *script.Error {
 	made, _ := h.run.journal.At(path).Kind.(record.Call)

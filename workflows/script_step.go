@@ -110,7 +110,7 @@ func (sc *scripts) begins(h *scriptHost) (done func()) {
 	return func() { delete(sc.running, h.at.path) }
 }
 
-// waits says where the script of a step waits, for a message; "" = nowhere.
+// waits reports where the script of a step waits, for a message; "" = nowhere.
 func (sc *scripts) waits(step StepPath) string {
 	if h := sc.running[step]; h != nil {
 		return h.waits()

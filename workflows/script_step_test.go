@@ -89,9 +89,9 @@ func TestScriptSaysWhereItFailed(t *testing.T) {
 	}
 }
 
-// A script that continues as new in the middle goes on at the line where it
-// stood: no call is made again, also none that failed, no question is asked
-// again, and the time that it was told stays.
+// A script that continues as new in the middle continues at the line where it stood: no
+// call is made again, also none that failed, no question is asked again, and the time
+// that it was told stays.
 func TestScriptContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	const script = `
@@ -193,9 +193,9 @@ func TestBombsBesideOtherRuns(t *testing.T) {
 	}
 }
 
-// A script that has failed goes on when it is resumed: what it has done counts,
-// what failed is tried again, also where the script went on, and whoever did not
-// agree is asked again.
+// A script that has failed continues when it is resumed: what it has done counts, what
+// failed is tried again, also where the script continued, and whoever did not agree is
+// asked again.
 func TestScriptIsResumed(t *testing.T) {
 	t.Parallel()
 	const script = `
@@ -250,7 +250,7 @@ return [a, b.ok, agreed]
 	}
 }
 
-// A question of a script says who answers it, also in the execution after the one
+// A question of a script reports who answers it, also in the execution after the one
 // that has asked, and nobody is not everybody.
 func TestScriptSaysWhoAnswers(t *testing.T) {
 	t.Parallel()

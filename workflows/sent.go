@@ -33,7 +33,7 @@ func (s *sent) at(path StepPath) (tool string, left bool) {
 	return tool, left
 }
 
-// repeats says whether a keyed call at a path may have been executed.
+// repeats reports whether a keyed call at a path may have been executed.
 func (s *sent) repeats(path StepPath) bool {
 	_, left := s.keyed[path]
 	return left

@@ -69,8 +69,8 @@ func (s Signal) Answer() (Answer, bool) {
 // Trust is what a worker believes.
 type Trust struct {
 	Keys *secrets.Keys // sign and check what signals say; nil = none are known
-	// Unproven has runs take answers without proof, such as those of temporal
-	// workflow signal. Their histories say which these are.
+	// Unproven has runs take answers without proof, such as those of temporal workflow
+	// signal. Their histories report which these are.
 	Unproven bool
 }
 
@@ -114,7 +114,7 @@ type Ruling struct {
 
 const maxRuled = 200 // bytes
 
-// taken says whether the signal counts.
+// taken reports whether the signal counts.
 func (v Ruling) taken() bool { return v.Verdict == VerdictTaken || v.Verdict == VerdictUnproven }
 
 // decide is the ruling of a signal by what this worker knows and believes now.

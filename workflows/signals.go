@@ -42,7 +42,7 @@ type signals struct {
 	trust     *trustee                   // what is believed
 	boxes     []*mailbox                 // by signal
 	unchecked []UncheckedSignal          // that wait for a worker with their key
-	changed   func(ctx workflow.Context) // unchecked has, while the run goes on
+	changed   func(ctx workflow.Context) // unchecked has, while the run continues
 }
 
 // listen opens the mailboxes. A signal stays in its channel until it is received: see
@@ -81,7 +81,7 @@ func (ss *signals) empty(ctx workflow.Context, m *mailbox) {
 	}
 }
 
-// arrived says whether there are signals that were not looked at.
+// arrived reports whether there are signals that were not looked at.
 func (ss *signals) arrived() bool {
 	for _, m := range ss.boxes {
 		if m.arrived.Len() > 0 {
@@ -91,8 +91,8 @@ func (ss *signals) arrived() bool {
 	return false
 }
 
-// rule decides on a signal, for the first time or, round by round, again, and
-// says whether that was all. The signal, which has left its mailbox, is under way until
+// rule decides on a signal, for the first time or, round by round, again, and reports
+// whether that was all. The signal, which has left its mailbox, is under way until
 // then: the next execution would not get it.
 func (ss *signals) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (settled bool) {
 	ss.budget.begins()

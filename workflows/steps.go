@@ -55,7 +55,7 @@ func (st *steps) begin(ctx workflow.Context) {
 	}
 }
 
-// start takes a step on a coroutine of its own, which goes on with the first of those
+// start takes a step on a coroutine of its own, which continues with the first of those
 // that were waiting for it alone: a chain of steps needs one.
 func (st *steps) start(ctx workflow.Context, n *definitions.Node) {
 	workflow.GoNamed(ctx, n.ID, func(ctx workflow.Context) {
@@ -87,7 +87,7 @@ func (st *steps) settle(ctx workflow.Context, n *definitions.Node) (first *defin
 	return first
 }
 
-// settled says whether all steps have settled.
+// settled reports whether all steps have settled.
 func (st *steps) settled() bool { return st.left == 0 }
 
 // take takes a step of the graph whose dependencies have settled to its end.
@@ -128,8 +128,8 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 	st.board.showDetails(ctx)
 }
 
-// failsAlone says whether a script that is the definition fails the run whatever
-// the failure mode is, which is for what the script reports.
+// failsAlone reports whether a script that is the definition fails the run whatever the
+// failure mode is, which is for what the script reports.
 func (st *steps) failsAlone() bool {
 	mode := st.program.Definition.FailureMode
 	return mode == definitions.FailLate || mode == definitions.BestEffort
@@ -167,8 +167,8 @@ func (st *steps) attempt(ctx workflow.Context, n *definitions.Node, at place) Ou
 	return out
 }
 
-// isDue says whether a step is to run. One that has begun in the execution
-// before goes on, whatever its condition would say now.
+// isDue reports whether a step is to run. One that has begun in the execution before
+// continues, whatever its condition would say now.
 func (st *steps) isDue(ctx workflow.Context, n *definitions.Node, at place) (bool, error) {
 	if was, ok := st.journal.Begun(at.path); ok {
 		end, _ := was.Kind.(record.End)
@@ -220,7 +220,7 @@ func (st *steps) scopeAt(ctx workflow.Context, at place) *definitions.Scope {
 	return s
 }
 
-// skips says whether nothing new starts.
+// skips reports whether nothing new starts.
 func (st *steps) skips() bool { return st.skipping }
 
 // reports are where the steps are, in the order of the definition.

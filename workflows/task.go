@@ -37,8 +37,8 @@ type task struct {
 	next  workflow.Future // ready in the task after this one; nil = not asked for
 }
 
-// bound ends each workflow task after a while in which reads are under way;
-// they go on in the next one. See task.last.
+// bound ends each workflow task after a while in which reads are under way; they
+// continue in the next one. See task.last.
 func (t *tasks) bound(ctx workflow.Context) { t.now.last(ctx, maxTaskTime) }
 
 // last has the SDK end the task under way, and those that follow, when they have
@@ -52,7 +52,7 @@ func (task) last(ctx workflow.Context, d time.Duration) {
 // current is the workflow task under way.
 func (t *tasks) current(ctx workflow.Context) *task {
 	length, now := workflow.GetInfo(ctx).GetCurrentHistoryLength(), workflow.Now(ctx)
-	// Within a task, time goes on with the ends of reads only.
+	// Within a task, time continues with the ends of reads only.
 	if was := t.now; length != was.length || was.reads == 0 && now.After(was.seen) {
 		t.now = task{number: was.number + 1, length: length, began: now, local: was.local, reads: was.reads}
 		t.now.last(ctx, maxTaskTime)
@@ -107,7 +107,7 @@ func (t *tasks) readyToRead(ctx workflow.Context) {
 	}
 }
 
-// stillIn says whether the workflow task of a number is certainly still under way,
+// stillIn reports whether the workflow task of a number is certainly still under way,
 // so that nothing has left that was to be sent with it.
 func (t *tasks) stillIn(ctx workflow.Context, number int) bool {
 	now := t.current(ctx)

@@ -94,7 +94,7 @@ func (w *trouble) asking(c *testCase, continued bool) {
 		work := s
 		if s.Type == definitions.ForEachStep {
 			work = s.Step
-			s.Timeout = c.def.Timeout // which goes on while its items wait
+			s.Timeout = c.def.Timeout // which continues while its items wait
 		}
 		if below := c.calls[s.ID]; below != nil {
 			w.asking(below, continued || continues(s) || continues(work) || below.def.FailureMode == definitions.BestEffort)
@@ -173,8 +173,8 @@ func (w *trouble) call(c *testCase, attempts map[string]int) func(string, workfl
 	}
 }
 
-// run executes a case in as many executions as it takes, and says whether it
-// has completed.
+// run executes a case in as many executions as it takes, and reports whether it has
+// completed.
 func (w *trouble) run(t *testing.T, c *testCase) bool {
 	t.Helper()
 	b := newBench(t, c.source(), `{}`, nil)
@@ -291,7 +291,7 @@ func (w *trouble) resumption(t *testing.T, c *testCase) *testCase {
 	in := plan.Input
 	next := c.resumed(&in, w.last.env.Now())
 	for path := range next.failures {
-		if e, done := entryOf(&in, path); w.told[path] || !done && e.Failure() == nil { // else it failed, and the run went on
+		if e, done := entryOf(&in, path); w.told[path] || !done && e.Failure() == nil { // else it failed, and the run continued
 			delete(next.failures, path)
 		}
 	}
@@ -313,9 +313,9 @@ func (w *trouble) resumption(t *testing.T, c *testCase) *testCase {
 	return next
 }
 
-// waitsBelow says whether a run that a step calls may take time. A test
-// environment ends with the run when that continues as new, and those that it has
-// called with it; TestContinuedWhileACalledRunWaits of package runs has those.
+// waitsBelow reports whether a run that a step calls may take time. A test environment
+// ends with the run when that continues as new, and those that it has called with it;
+// TestContinuedWhileACalledRunWaits of package runs has those.
 func (c *testCase) waitsBelow() bool {
 	for _, below := range c.calls {
 		if !below.quick || below.waitsBelow() {

@@ -95,8 +95,8 @@ func (ss *signals) awaitKeys(ctx workflow.Context, elicitation string) error {
 	return err
 }
 
-// uncheckedFor says whether an answer to an elicitation waits for its key, which
-// was given before the elicitation expires.
+// uncheckedFor reports whether an answer to an elicitation waits for its key, which was
+// given before the elicitation expires.
 func (ss *signals) uncheckedFor(elicitation string) bool {
 	return slices.ContainsFunc(ss.unchecked, func(u UncheckedSignal) bool { return u.ElicitationID == elicitation })
 }
@@ -111,7 +111,7 @@ func (ss *signals) shown() []UncheckedSignal {
 	return shown
 }
 
-// waitForKeys says whether there are any.
+// waitForKeys reports whether there are any.
 func (ss *signals) waitForKeys() bool { return len(ss.unchecked) > 0 }
 
 // details are lines for the Web UI about them.

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSignalThatDoesNotOpen: a signal that says it was sealed, and cannot be opened, is
-// refused; the run goes on and takes the next.
+// refused; the run continues and takes the next.
 func TestSignalThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	var o client.Options

@@ -28,8 +28,8 @@ import (
 // Prefix is the path of the page.
 const Prefix = "/approvals"
 
-// Path is the page of a run. Each part of the ID stands for itself, since many
-// proxies do not let an encoded slash pass; with one it is found as well.
+// Path is the page of a run. Each part of the ID represents itself, since many proxies
+// do not let an encoded slash pass; with one it is found as well.
 func Path(id runs.RunID) string {
 	parts := strings.Split(string(id), "/")
 	for i := range parts {
@@ -194,7 +194,7 @@ const unavailable = "Runs cannot be reached at the moment."
 
 func object(run *runs.Run) auth.Object { return auth.Object{Tool: run.Tool, Owner: run.Caller} }
 
-// mayAnswer says whether a question is for the visitor. What is not put to the
+// mayAnswer reports whether a question is for the visitor. What is not put to the
 // caller of a run is for its operators.
 func (in *inbox) mayAnswer(who auth.Identity, run *runs.Run, e runs.Elicitation) bool {
 	if e.Kind != runs.Question {

@@ -84,7 +84,7 @@ func TestEveryField(t *testing.T) {
 }
 
 // TestDefaults: what has a default is filled in with it, offers no other way to be
-// left out, and says what counts if it is.
+// omitted, and reports what counts if it is.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -247,8 +247,8 @@ func TestOthersSeeNothing(t *testing.T) {
 	}
 }
 
-// TestWhoMayAnswer: approvers answer questions, operators say what becomes of
-// steps that could not be undone.
+// TestWhoMayAnswer: approvers answer questions, operators report what becomes of steps
+// that could not be undone.
 func TestWhoMayAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -322,7 +322,7 @@ func TestSentScript(t *testing.T) {
 	hasNot(t, page, "The script", "x = 1")
 }
 
-// TestOtherQuestions: what is asked of operators says what its answers mean.
+// TestOtherQuestions: what is asked of operators reports what its answers mean.
 func TestOtherQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -528,7 +528,7 @@ func (w *world) plainPage(t *testing.T) string {
 }
 
 // TestEnteredStays: what a person has entered comes back as it was, also with
-// characters that are marks elsewhere: they go on with it.
+// characters that are marks elsewhere: they continue with it.
 func TestEnteredStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -28,7 +28,7 @@ type field struct {
 	Problem string // why what was entered was not taken
 }
 
-// A shape says what a field looks like.
+// A shape reports what a field looks like.
 type shape string
 
 const (
@@ -84,7 +84,7 @@ func newField(f *view.Field) *field {
 	return out
 }
 
-// Hint says what the field is for, and what a value must keep.
+// Hint reports what the field is for, and what a value must keep.
 func (f *field) Hint() string {
 	says := []string{f.Description, f.Limits}
 	if f.DefaultText != "" && (f.Shape == number || f.Value == "" && f.Choices == nil) {
@@ -93,13 +93,12 @@ func (f *field) Hint() string {
 	return strings.Join(slices.DeleteFunc(says, func(s string) bool { return s == "" }), " – ")
 }
 
-// Skips reports whether a field offers to give no answer. What is left out of a
-// field with a default is the default.
+// Skips reports whether a field offers to give no answer. What is omitted of a field
+// with a default is the default.
 func (f *field) Skips() bool { return !f.Required && f.Default == nil }
 
-// exact is a text as it is, without marks. It is for what comes back from a
-// browser: names and values of inputs, and what a person goes on with that they
-// have entered.
+// exact is a text as it is, without marks. It is for what comes back from a browser:
+// names and values of inputs, and what a person continues with that they have entered.
 func exact(text string) template.HTML {
 	var b strings.Builder
 	for _, r := range text {
@@ -178,9 +177,9 @@ func (f *field) number() (value json.RawMessage, problem string) {
 	return value, ""
 }
 
-// chosen are the values of the boxes that are ticked. None at all is no answer
-// where the field may be left out, and otherwise an empty list; where there is a
-// default, nobody leaves it out.
+// chosen are the values of the boxes that are ticked. None at all is no answer where
+// the field may be omitted, and otherwise an empty list; where there is a default,
+// nobody leaves it out.
 func (f *field) chosen() json.RawMessage {
 	values := []json.RawMessage{}
 	for _, c := range f.Choices {

@@ -26,7 +26,7 @@ func (in *inbox) login(w http.ResponseWriter, r *http.Request) {
 		in.loginByLink(w, r, to)
 	case auth.LoginToken:
 		in.askToSignIn(w, http.StatusOK, to, "")
-	default: // Authenticate says why nobody can
+	default: // Authenticate reports why nobody can
 		http.Redirect(w, r, Prefix, http.StatusSeeOther)
 	}
 }
@@ -84,7 +84,7 @@ func (in *inbox) loginByToken(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, in.Login.ReturnTo(to), http.StatusSeeOther)
 }
 
-// refuseSignIn says why somebody was not signed in by a link or a token.
+// refuseSignIn reports why somebody was not signed in by a link or a token.
 func (in *inbox) refuseSignIn(w http.ResponseWriter, r *http.Request, to string, err error, reason string) {
 	in.Logger.Info("refusing to sign in", "remote", r.RemoteAddr, "error", err)
 	switch {

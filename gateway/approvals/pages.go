@@ -62,7 +62,7 @@ type problemData struct {
 type loginData struct {
 	page
 	Link   bool   // one signs in by a one-time link, and otherwise by a token
-	To     string // where to go on
+	To     string // where to continue
 	Of     string // run whose page that is; "" = none
 	Reason string // why the last try did not work
 }
@@ -83,9 +83,9 @@ func newPages() *pages {
 	}
 }
 
-// setHeaders keeps what is shown from caches, frames and other sites. The
-// referrer is not left out altogether, since browsers then hide from us as well
-// where a form comes from.
+// setHeaders keeps what is shown from caches, frames and other sites. The referrer is
+// not omitted altogether, since browsers then hide from us as well where a form comes
+// from.
 func (p *pages) setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", p.policy)
 	h.Set("X-Frame-Options", "DENY")
@@ -104,10 +104,10 @@ func (p *pages) show(w http.ResponseWriter, status int, name string, data any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, withMarks(b.String())) // the browser went away
+	_, _ = io.WriteString(w, withMarks(b.String())) // the browser disconnected
 }
 
-// placeOfMarks is where a page says that it has marks.
+// placeOfMarks is where a page reports that it has marks.
 const placeOfMarks = "<!-- marks -->"
 
 // marked finds marks in HTML.
@@ -143,7 +143,7 @@ func jsonParts(text string) []jsonPart {
 	return append(parts, jsonPart{text[at:], false})
 }
 
-// problem says that something does not work, and what to do.
+// problem reports that something does not work, and what to do.
 func (p *pages) problem(w http.ResponseWriter, status int, who auth.Identity, says, then string) {
 	p.show(w, status, "problem", problemData{page: page{Title: says, Visitor: who.Subject}, Says: says, Then: then})
 }

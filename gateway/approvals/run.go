@@ -65,7 +65,7 @@ func (q question) Excerpt() string {
 	return text
 }
 
-// A wording says what the answers to a kind of question mean; an answer without
+// A wording reports what the answers to a kind of question mean; an answer without
 // words is not offered.
 type wording struct {
 	About                   string // whom or what it is for; "" = as everybody expects
@@ -106,7 +106,7 @@ func (q question) At(i int) question {
 	return q
 }
 
-// became says what became of a question.
+// became reports what became of a question.
 func became(who auth.Identity, e runs.Elicitation) string {
 	e.By = person(who, e.By)
 	return runs.Decided(e)
@@ -205,7 +205,7 @@ func (in *inbox) offer(q *question, who auth.Identity, e runs.Elicitation, tried
 	}
 }
 
-// ended says how a run ended; both are empty while it goes on.
+// ended reports how a run ended; both are empty while it continues.
 func ended(o *runs.Outcome) (result, failure string) {
 	switch {
 	case o == nil:
@@ -311,9 +311,9 @@ func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.
 	return answer, tried
 }
 
-// give gives the answer on, and says what became of it.
+// give gives the answer on, and reports what became of it.
 func (in *inbox) give(w http.ResponseWriter, r *http.Request, who auth.Identity, id runs.RunID, answer runs.Answer, tried attempt) {
-	// A browser that goes away must not stop an answer half way.
+	// A browser that disconnects must not stop an answer half way.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), answerLimit)
 	defer cancel()
 	decision, err := in.Runs.Answer(ctx, id, answer)
@@ -352,7 +352,7 @@ func deed(action string) string {
 	return action
 }
 
-// tooLate says whose answer won.
+// tooLate reports whose answer won.
 func tooLate(who auth.Identity, d runs.Decision) string {
 	switch d.By {
 	case "":

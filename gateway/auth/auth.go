@@ -1,7 +1,7 @@
 // Package auth finds out who sent a request, and what they may do.
 //
-// An Authenticator finds out who it was (Identity); a Policy says what they may
-// do (May). Nothing else in perdure checks permission.
+// An Authenticator finds out who it was (Identity); a Policy reports what they may do
+// (May). Nothing else in perdure checks permission.
 package auth
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Anonymous is the subject of everybody where nobody has to say who they are.
+// Anonymous is the subject of everybody where nobody has to report who they are.
 const Anonymous = "anonymous"
 
 // An Identity is who sent a request.

@@ -31,7 +31,7 @@ const (
 	LoginOIDC                    // at an OpenID Connect issuer
 )
 
-// LoginOptions say how people sign in: by the first of OIDC, Tokens and Link. With
+// LoginOptions report how people sign in: by the first of OIDC, Tokens and Link. With
 // none of them nobody does.
 type LoginOptions struct {
 	// PublicURL is under what browsers reach the server, without the path of
@@ -130,10 +130,10 @@ type browserSession struct {
 	Expires int64    `json:"e"`           // Unix seconds
 }
 
-// Authenticate says who uses the browser that sent a request. The error is
-// ErrNotSignedIn where signing in helps, and a *Refusal with status 503 where
-// that cannot be told now; otherwise it says why there is no access, for those who
-// see it.
+// Authenticate reports who uses the browser that sent a request. The error is
+// ErrNotSignedIn where signing in helps, and a *Refusal with status 503 where that
+// cannot be told now; otherwise it reports why there is no access, for those who see
+// it.
 func (l *Login) Authenticate(r *http.Request) (Identity, error) {
 	kind := l.Kind()
 	switch kind {

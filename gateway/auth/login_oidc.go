@@ -54,8 +54,8 @@ const (
 
 var errNoIssuer = errors.New("no issuer is configured for signing in")
 
-// Begin sends a browser to the issuer, from where it comes back to Complete
-// and then goes on to a path of the pages.
+// Begin sends a browser to the issuer, from where it comes back to Complete and then
+// continues to a path of the pages.
 func (l *Login) Begin(w http.ResponseWriter, r *http.Request, to string) error {
 	if l.issuer == nil {
 		return errNoIssuer
@@ -75,8 +75,8 @@ func (l *Login) Begin(w http.ResponseWriter, r *http.Request, to string) error {
 	return nil
 }
 
-// Complete signs in a browser that comes back from the issuer, and says where
-// it goes on.
+// Complete signs in a browser that comes back from the issuer, and reports where it
+// continues.
 func (l *Login) Complete(w http.ResponseWriter, r *http.Request) (to string, err error) {
 	if l.issuer == nil {
 		return "", errNoIssuer
@@ -227,14 +227,14 @@ func (i *loginIssuer) granted(token *oauth2.Token) []string {
 	return i.asked()
 }
 
-// A MissingScopeError says which scope somebody needs who signs in, and was not
+// A MissingScopeError reports which scope somebody needs who signs in, and was not
 // granted.
 type MissingScopeError struct{ Scope string }
 
 func (e *MissingScopeError) Error() string { return "the issuer did not grant the scope " + e.Scope }
 
-// refusedExchange leaves out what the issuer answered but for its error code:
-// the rest of it repeats unknown text.
+// refusedExchange omits what the issuer answered but for its error code: the rest of it
+// repeats unknown text.
 func refusedExchange(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.Response != nil {

@@ -32,7 +32,7 @@ func newLoginIssuer(t *testing.T) *perduretest.Issuer {
 	return i
 }
 
-// loginSite has pages for which one signs in: they say who it is.
+// loginSite has pages for which one signs in: they report who it is.
 type loginSite struct {
 	*httptest.Server
 	login *auth.Login
@@ -86,7 +86,7 @@ func (s *loginSite) remember(err error) {
 	s.err = err
 }
 
-// refused says why nobody was signed in the last time.
+// refused reports why nobody was signed in the last time.
 func (s *loginSite) refused() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +306,7 @@ func TestLoginCookies(t *testing.T) {
 	}
 }
 
-// decodes leaves out the bits that unpadded base64 does not use.
+// decodes omits the bits that unpadded base64 does not use.
 func decodes(s string) string {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
@@ -569,7 +569,7 @@ func TestAttackCallerTokenOnThePage(t *testing.T) {
 	}
 }
 
-// TestAttackCallerTokenWithoutItsIssuer: while nobody can say whether a token is one
+// TestAttackCallerTokenWithoutItsIssuer: while nobody can report whether a token is one
 // with which programs call, it opens no page.
 func TestAttackCallerTokenWithoutItsIssuer(t *testing.T) {
 	t.Parallel()

@@ -21,8 +21,8 @@ import (
 // path of the resource follows.
 const WellKnown = "/.well-known/oauth-protected-resource"
 
-// OIDCOptions say whose tokens are taken, and which of them. Issuer, Audience
-// and Resource are required.
+// OIDCOptions report whose tokens are taken, and which of them. Issuer, Audience and
+// Resource are required.
 type OIDCOptions struct {
 	Issuer   string // URL, as tokens have it in iss
 	JWKSURL  string // of the issuer's keys; "" = what its discovery document says
@@ -153,7 +153,7 @@ func (c *claims) scopes() []string { return slices.Concat(c.Scope, c.Scopes) }
 // Texts are a list of strings, or the words of one.
 type texts []string
 
-// UnmarshalJSON leaves out what is neither.
+// UnmarshalJSON omits what is neither.
 func (t *texts) UnmarshalJSON(raw []byte) error {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -293,7 +293,7 @@ func (a *OIDC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "public, max-age=300")
-	_ = json.NewEncoder(w).Encode(resourceMetadata{ // the client went away
+	_ = json.NewEncoder(w).Encode(resourceMetadata{ // the client disconnected
 		Resource: a.opts.Resource, Servers: []string{a.opts.Issuer}, Scopes: a.opts.Scopes, Methods: []string{"header"},
 	})
 }

@@ -265,8 +265,8 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// TestIssuerDown: without the issuer nothing fails for a while that has its keys;
-// what has none says that it is the issuer's fault, and recovers by itself.
+// TestIssuerDown: without the issuer nothing fails for a while that has its keys; what
+// has none reports that it is the issuer's fault, and recovers by itself.
 func TestIssuerDown(t *testing.T) {
 	t.Parallel()
 	issuer, c := perduretest.NewIssuer(t), &clock{}
@@ -302,7 +302,7 @@ func TestIssuerDown(t *testing.T) {
 	}
 }
 
-// TestAttackIDToken: an ID token says who signed in somewhere. It lets nobody call,
+// TestAttackIDToken: an ID token reports who signed in somewhere. It lets nobody call,
 // also where its audience is the one that tokens must have.
 func TestAttackIDToken(t *testing.T) {
 	t.Parallel()

@@ -50,15 +50,15 @@ type Object struct {
 	Approvers []string
 }
 
-// A Policy says who may do what. Its zero value: everybody may call everything,
-// and sees, answers, repairs and cancels their own runs; nobody publishes. A nil
-// Policy is the zero one. Once it is in use, only Exchange changes it.
+// A Policy reports who may do what. Its zero value: everybody may call everything, and
+// sees, answers, repairs and cancels their own runs; nobody publishes. A nil Policy is
+// the zero one. Once it is in use, only Exchange changes it.
 type Policy struct {
 	// Issuer is whose subjects the grants name, "" = this installation. A
 	// subject of any other is named in full, ISSUER#SUBJECT.
 	Issuer string
-	// Rules say who may call which tools. nil = everybody all of them; with
-	// rules, what none allows is denied.
+	// Rules report who may call which tools. nil = everybody all of them; with rules,
+	// what none allows is denied.
 	Rules []Rule
 	// Operators see, cancel and repair runs of others. Where there are none,
 	// everybody repairs their own runs; otherwise only operators do.
@@ -211,9 +211,9 @@ func (g Grant) names(p *Policy, who Identity) bool {
 	return known || slices.Contains(g.Subjects, who.Caller())
 }
 
-// matchesAny reports whether one of the patterns is for a name. The name may itself
-// be a pattern: then one of them must be for all names that it matches. One that has
-// more than * counts only for itself, since what it leaves out cannot be told.
+// matchesAny reports whether one of the patterns is for a name. The name may itself be
+// a pattern: then one of them must be for all names that it matches. One that has more
+// than * counts only for itself, since what it omits cannot be told.
 func matchesAny(patterns []string, name string) bool {
 	many := strings.ContainsAny(name, `*?[\`)
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
@@ -229,7 +229,7 @@ func matchesAny(patterns []string, name string) bool {
 // that a name may have.
 var noPath = strings.NewReplacer("/", "\x00")
 
-// CheckPattern says what is wrong with a pattern of names.
+// CheckPattern reports what is wrong with a pattern of names.
 func CheckPattern(pattern string) error {
 	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 		return fmt.Errorf("%q is not a name or pattern, such as get_*", pattern)

@@ -51,8 +51,8 @@ const (
 	insufficientScope = "insufficient_scope"
 )
 
-// challenge is a WWW-Authenticate of RFC 6750 from names and values in turn;
-// those without a value are left out.
+// challenge is a WWW-Authenticate of RFC 6750 from names and values in turn; those
+// without a value are omitted.
 func challenge(params ...string) string {
 	var parts []string
 	for i := 0; i < len(params); i += 2 {

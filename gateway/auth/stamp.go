@@ -37,7 +37,7 @@ func (s *Stamps) Sign(now time.Time, what ...string) string {
 	return expires + "." + mac(s.keys[0], expires, what)
 }
 
-// Verify says when a stamp for the same was made, if that was not too long ago.
+// Verify reports when a stamp for the same was made, if that was not too long ago.
 func (s *Stamps) Verify(now time.Time, stamp string, what ...string) (made time.Time, valid bool) {
 	expires, sent, _ := strings.Cut(stamp, ".")
 	until, err := strconv.ParseInt(expires, 36, 64)

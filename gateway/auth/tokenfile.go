@@ -183,7 +183,7 @@ func parseTokens(data []byte) ([]knownToken, error) {
 	return tokens, nil
 }
 
-// placeOf says where a YAML error is, and not what stands there.
+// placeOf reports where a YAML error is, and not what stands there.
 func placeOf(err error) string {
 	var at *yaml.LoadError
 	if errors.As(err, &at) && at.Mark.Line > 0 {

@@ -18,7 +18,7 @@ type account struct {
 	name, home string // "" = the system has no such user
 }
 
-// CheckAccount says why a process cannot run as a user and a group, by name or
+// CheckAccount reports why a process cannot run as a user and a group, by name or
 // number; both may be "".
 func CheckAccount(user, group string) error {
 	_, err := findAccount(user, group)
@@ -99,7 +99,7 @@ func (a *account) env() []string {
 	return env
 }
 
-// explain says what to do if a process was not permitted to run as the account.
+// explain reports what to do if a process was not permitted to run as the account.
 func (a *account) explain(err error) error {
 	if a == nil || !errors.Is(err, syscall.EPERM) {
 		return err

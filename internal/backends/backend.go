@@ -101,7 +101,7 @@ type backend struct {
 	*dialer
 	sessions *sessions
 	health   *health
-	leftOut  map[string]string // tools left out, with reasons, by name; of the supervisor
+	leftOut  map[string]string // tools omitted, with reasons, by name; of the supervisor
 	// published is called by the supervisor after tools has changed.
 	published func()
 	kick      chan struct{} // makes the supervisor try, or list, now

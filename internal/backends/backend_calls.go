@@ -54,8 +54,8 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 	}
 }
 
-// mayLeave says why a call must no longer be sent: its context has ended, or Leaving refuses
-// it.
+// mayLeave reports why a call must no longer be sent: its context has ended, or Leaving
+// refuses it.
 func (c Call) mayLeave(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

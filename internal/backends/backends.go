@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Transport says how a backend is reached.
+// A Transport reports how a backend is reached.
 type Transport string
 
 // The transports.
@@ -166,8 +166,8 @@ type CallError struct {
 	Outcome       Outcome
 	Err           error
 
-	// Away: by its HTTP status the backend is away or overloaded (502, 503, 504), or called
-	// too often (429).
+	// Away: by its HTTP status the backend is unavailable or overloaded (502, 503,
+	// 504), or called too often (429).
 	Away bool
 	// RetryAfter is the pause that such an answer asks for; 0 = none.
 	RetryAfter time.Duration

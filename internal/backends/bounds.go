@@ -49,7 +49,7 @@ func checkSize(method string, result json.RawMessage) error {
 	return nil
 }
 
-// unfit says why a tool is left out; "" = it is not.
+// unfit reports why a tool is omitted; "" = it is not.
 func (l listedTool) unfit() string {
 	switch {
 	case l.Name == "":

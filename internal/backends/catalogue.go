@@ -20,8 +20,8 @@ const (
 	defaultPrefixFormat = workloadVar + "_"
 )
 
-// An Aggregation says how the tools of all backends become one catalogue. The
-// zero value prefixes every tool with the name of its backend and "_".
+// An Aggregation reports how the tools of all backends become one catalogue. The zero
+// value prefixes every tool with the name of its backend and "_".
 type Aggregation struct {
 	// Strategy resolves tools of the same name: prefix (default) puts a prefix before all
 	// tools; priority gives the name to the backend that is first in Priority and drops
@@ -162,8 +162,8 @@ func (a Aggregation) longestPrefix(name, backend string) (longest int) {
 	return longest
 }
 
-// mayName says whether a tool of a backend may have a name, as steps or clients write
-// it; scripts write underscores for letters that no identifier has.
+// mayName reports whether a tool of a backend may have a name, as steps or clients
+// write it; scripts write underscores for letters that no identifier has.
 func (a Aggregation) mayName(backend, name string) bool {
 	if a.longestPrefix(name, backend) > 0 || strings.HasPrefix(name, strings.ReplaceAll(backend, "-", "_")+".") {
 		return true

@@ -135,10 +135,10 @@ func (s secrets) without(text string) string {
 	return text
 }
 
-// A CredentialsError says that a backend cannot be called because a credential is missing,
-// expired, refused or temporarily unavailable, and what to do.
+// A CredentialsError reports that a backend cannot be called because a credential is
+// missing, expired, refused or temporarily unavailable, and what to do.
 type CredentialsError struct {
-	// Reason says what is missing, without naming the backend.
+	// Reason reports what is missing, without naming the backend.
 	Reason string
 	// Caller: the caller must bring a new credential, by any authenticated request;
 	// otherwise the operator must.

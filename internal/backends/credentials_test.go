@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// tokens are credentials of which a test says what they are.
+// tokens are credentials of which a test reports what they are.
 type tokens struct {
 	shared bool
 
@@ -182,7 +182,7 @@ func TestRefusedCredentialIsRenewed(t *testing.T) {
 			if n := s.calls.Load(); n != 2 {
 				t.Errorf("executed %d times, want 2", n)
 			}
-			// Another is given: the same pool goes on.
+			// Another is given: the same pool continues.
 			g.mu.Lock()
 			g.valid["third"] = true
 			g.mu.Unlock()

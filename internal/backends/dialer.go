@@ -106,8 +106,8 @@ func (d *dialer) open(ctx context.Context, s *session) error {
 	return nil
 }
 
-// transport makes the transport that the configuration names. mcp-go's own
-// log lines are left out: what they say comes back as errors.
+// transport makes the transport that the configuration names. mcp-go's own log lines
+// are omitted: what they say comes back as errors.
 func (d *dialer) transport(s *session) (transport.Interface, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	switch d.cfg.Transport {

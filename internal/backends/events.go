@@ -137,7 +137,7 @@ func (s *eventStream) line(before int64) ([]byte, error) {
 }
 
 // take looks at an event, and gives its normal form; nil = it holds nothing. Ends
-// says that nothing follows it.
+// reports that nothing follows it.
 func (s *eventStream) take(e event) (out []byte, ends bool, err error) {
 	var head messageHead
 	answers := false

@@ -120,7 +120,8 @@ var ownHeaders = []string{
 	"Forwarded", "X-Real-Ip",
 }
 
-// CheckForwardedHeader says why a header of callers cannot be forwarded; nil = it can.
+// CheckForwardedHeader reports why a header of callers cannot be forwarded; nil = it
+// can.
 func CheckForwardedHeader(name string) error {
 	canonical := http.CanonicalHeaderKey(name)
 	switch {
@@ -134,7 +135,7 @@ func CheckForwardedHeader(name string) error {
 	return nil
 }
 
-// CheckForwardedMeta says why a key of _meta cannot be forwarded; nil = it can.
+// CheckForwardedMeta reports why a key of _meta cannot be forwarded; nil = it can.
 func CheckForwardedMeta(key string) error {
 	prefix, _, _ := strings.Cut(key, "/")
 	labels := strings.Split(prefix, ".")

@@ -76,9 +76,9 @@ func (s *session) list(ctx context.Context) (*listing, error) {
 	}
 }
 
-// listPage reads one page from the raw answer, so that schemas stay as the
-// server wrote them. mcp-go's client keeps the tools, too: it puts parameters
-// into headers where a tool asks for it, and leaves out those that ask wrongly.
+// listPage reads one page from the raw answer, so that schemas stay as the server wrote
+// them. mcp-go's client keeps the tools, too: it puts parameters into headers where a
+// tool asks for it, and omits those that ask wrongly.
 func (s *session) listPage(ctx context.Context, req mcp.ListToolsRequest) ([]listedTool, mcp.Cursor, time.Duration, error) {
 	ctx, x := newExchange(ctx)
 	defer x.held.end()

@@ -92,7 +92,7 @@ func keep(ctx context.Context, answer *holding) {
 	answer.end()
 }
 
-// Holders say whose the answers on a stream are that has those of many requests.
+// Holders report whose the answers on a stream are that has those of many requests.
 type holders struct {
 	mu   sync.Mutex
 	byID map[string]*holding
@@ -175,7 +175,7 @@ func (c *claims) take(message []byte, holder *holding) error {
 	return nil
 }
 
-// holderOf is who holds a message. Expected says that a request is answered by it.
+// holderOf is who holds a message. Expected reports that a request is answered by it.
 func (c *claims) holderOf(head messageHead) (holder *holding, expected bool) {
 	switch {
 	case !head.isAnswer():

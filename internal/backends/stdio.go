@@ -149,7 +149,7 @@ func (c *child) write(ctx context.Context, message any) (reached bool, err error
 	return n > 0, fmt.Errorf("writing to the process: %w", err)
 }
 
-// failure says why the session with the child is over.
+// failure reports why the session with the child is over.
 func (c *child) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,7 +32,7 @@ func (a *awaited) add(id string) chan arrival {
 	return ch
 }
 
-// expects says whether the answer to a request is waited for.
+// expects reports whether the answer to a request is waited for.
 func (a *awaited) expects(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

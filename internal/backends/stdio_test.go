@@ -19,7 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// childEnvVar makes the test binary a server on stdio; its value says which.
+// childEnvVar makes the test binary a server on stdio; its value reports which.
 const childEnvVar = "PERDURE_TEST_CHILD"
 
 func TestMain(m *testing.M) {

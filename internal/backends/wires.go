@@ -24,7 +24,7 @@ func (w *httpWire) RequiresLegacyProtocol() bool { return false }
 
 func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	x := exchangeOf(ctx)
-	if older := w.older.Load(); older != nil { // mcp-go would go on with initialize, but listens to no notifications any more
+	if older := w.older.Load(); older != nil { // mcp-go would continue with initialize, but listens to no notifications any more
 		return nil, older
 	}
 	answer, err := w.StreamableHTTP.SendRequest(ctx, x.amend(req))

@@ -59,7 +59,7 @@ func (a *advance) began(in *workflows.RunInput) {
 	}
 }
 
-// executed notes that another execution goes on with the run.
+// executed notes that another execution continues with the run.
 func (a *advance) executed() { clear(a.under) }
 
 func (a *advance) callStarted(c *history.Call) {
@@ -83,8 +83,8 @@ func (a *advance) callEnded(c history.CallEnded) {
 	}
 }
 
-// mayGoOn says whether more may come of a step after a call: it was that of a
-// probe, or its outcome is unknown and the run finds out.
+// mayGoOn reports whether more may come of a step after a call: it was that of a probe,
+// or its outcome is unknown and the run finds out.
 func (a *advance) mayGoOn(c history.CallEnded) bool {
 	if c.Call.Path.IsProbe() {
 		return true
@@ -111,10 +111,10 @@ func (a *advance) ended(o *Outcome) {
 	}
 }
 
-// begun notes that a step has started, so that those before it are done. It
-// counts those that left no trace of their own, because they were skipped, and
-// those of which history does not say that nothing more will come (forEach, and
-// calls of unknown outcome).
+// begun notes that a step has started, so that those before it are done. It counts
+// those that left no trace of their own, because they were skipped, and those of which
+// history does not report that nothing more will come (forEach, and calls of unknown
+// outcome).
 func (a *advance) begun(id string) {
 	for _, before := range a.plan[id].DependsOn {
 		if _, known := a.plan[before]; known && !a.done[before] {
@@ -132,8 +132,8 @@ func (a *advance) finished(id string) {
 	}
 }
 
-// A far is how far a script says it is. One that begins to count anew goes on
-// after what it has counted.
+// A far is how far a script says it is. One that begins to count anew continues after
+// what it has counted.
 type far struct {
 	before, done, total float64 // total 0 = unknown
 }

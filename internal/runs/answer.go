@@ -19,15 +19,14 @@ import (
 // Answer answers an elicitation and returns what became of it: this answer was
 // the first, or another one was.
 //
-// An answer that does not fit is an *InvalidAnswerError; the elicitation stays
-// open. An elicitation that the run never asked, or that ended with the run,
-// is ErrNoSuchGate. An answer that is not allowed, and one to what is answered on
-// the approvals page that comes in another way, is ErrNotPermitted. One that is
-// signed with a key that workers do not have yet is ErrUnchecked; it counts when
-// one has it. An answer that was sent and that no worker takes within 30 s, or until
-// ctx ends, is ErrUntaken, and context.DeadlineExceeded or what ctx says; one to a
-// run that was quarantined meanwhile is ErrQuarantined. Either counts when the run
-// goes on.
+// An answer that does not fit is an *InvalidAnswerError; the elicitation stays open. An
+// elicitation that the run never asked, or that ended with the run, is ErrNoSuchGate.
+// An answer that is not allowed, and one to what is answered on the approvals page that
+// comes in another way, is ErrNotPermitted. One that is signed with a key that workers
+// do not have yet is ErrUnchecked; it counts when one has it. An answer that was sent
+// and that no worker takes within 30 s, or until ctx ends, is ErrUntaken, and
+// context.DeadlineExceeded or what ctx says; one to a run that was quarantined
+// meanwhile is ErrQuarantined. Either counts when the run continues.
 func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
 	run, err := a.Run, error(nil)
 	if run == nil {
@@ -60,7 +59,7 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 	defer done()
 	err = c.signal(ctx, id, workflows.AnswerSignal, signal)
 	var gone *serviceerror.NotFound
-	if err != nil && !errors.As(err, &gone) { // a run that has just ended says how below
+	if err != nil && !errors.As(err, &gone) { // a run that has just ended reports how below
 		return Decision{}, failure(ctx, "answering", id, err)
 	}
 	if c.news != nil {
@@ -159,8 +158,8 @@ func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicit
 	return Elicitation{}, noSuchGate(run.ID, elicitation)
 }
 
-// decided says how an elicitation was closed. answerID is that of the answer
-// of whom it is told.
+// decided reports how an elicitation was closed. answerID is that of the answer of whom
+// it is told.
 func decided(id RunID, e Elicitation, answerID string) (Decision, error) {
 	if e.State == workflows.ElicitationDropped {
 		return Decision{}, fmt.Errorf("%w: the run has ended or continued without it", noSuchGate(id, e.ID))

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAttackSlowTemporal: a Temporal that is so slow that the time of a request is over
-// counts as one that cannot be reached, and not as a fault; a client that goes away
+// counts as one that cannot be reached, and not as a fault; a client that disconnects
 // does not.
 func TestAttackSlowTemporal(t *testing.T) {
 	t.Parallel()

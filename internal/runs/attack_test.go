@@ -100,7 +100,7 @@ var older, newer, foreign = []byte(strings.Repeat("a", 32)), []byte(strings.Repe
 
 // TestAnswerWaitsForItsKey shows that an answer which was signed with a key that a
 // worker does not have counts as soon as one with the key has the run, and that
-// meanwhile the run says what it waits for and takes other answers.
+// meanwhile the run reports what it waits for and takes other answers.
 func TestAnswerWaitsForItsKey(t *testing.T) {
 	t.Parallel()
 	in := install(t, "rotation", secrets.FixedKeys(newer, older))

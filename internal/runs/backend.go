@@ -19,7 +19,7 @@ type BackendState = workflows.BackendState
 // back.
 type Permit = workflows.PermitRequest
 
-// A Hold says that a call may not be made yet.
+// A Hold reports that a call may not be made yet.
 type Hold = workflows.Hold
 
 // HostBackend has the limits of a backend kept by one of the workers, if they
@@ -37,7 +37,7 @@ func (c *Client) HostBackend(ctx context.Context, backend string) error {
 	return nil
 }
 
-// BackendState says how the limits of a backend stand, as the process that keeps
+// BackendState reports how the limits of a backend stand, as the process that keeps
 // them has told within the last second or two. ErrNotFound = no process does.
 func (c *Client) BackendState(ctx context.Context, backend string) (BackendState, error) {
 	d, err := c.temporal.DescribeWorkflowExecution(ctx, workflows.BackendQueue(backend), "") // it is no run
@@ -74,7 +74,7 @@ func (c *Client) Permit(ctx context.Context, p Permit) (*Hold, error) {
 	return hold, nil
 }
 
-// GiveBack says that a call with a permit has ended, and waits for nobody.
+// GiveBack reports that a call with a permit has ended, and waits for nobody.
 func (c *Client) GiveBack(ctx context.Context, p Permit) error {
 	p.Released = true
 	_, err := c.startPermit(ctx, p)

@@ -21,18 +21,18 @@ type CallHistory struct{ *archive }
 // CallHistory returns that of the runs of c.
 func (c *Client) CallHistory() CallHistory { return CallHistory{&c.archive} }
 
-// CallBefore says what the executions of a run before the given one have come to
-// with the call that has a key: its result, that its outcome is unknown,
-// or neither, so that it can be made. Where a run was reset, its own
-// history does not have what came after the point of the reset.
+// CallBefore reports what the executions of a run before the given one have come to
+// with the call that has a key: its result, that its outcome is unknown, or neither, so
+// that it can be made. Where a run was reset, its own history does not have what came
+// after the point of the reset.
 func (c CallHistory) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
 	e, err := c.callUntil(ctx, RunID(id), key, execution, "")
 	return e.result, e.unknown || e.doubt || e.lost && e.call == nil, err
 }
 
-// SentUnread says whether the call that has a key may have been executed before a
-// worker was given it that could not read it: by an attempt of which nobody has
-// told what it came to. It looks at what was before an activity of an execution.
+// SentUnread reports whether the call that has a key may have been executed before a
+// worker was given it that could not read it: by an attempt of which nobody has told
+// what it came to. It looks at what was before an activity of an execution.
 func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, key string) (bool, error) {
 	e, err := c.callUntil(ctx, RunID(id), key, execution, activity)
 	return e.doubt, err
@@ -168,7 +168,7 @@ func (e *earlier) ended(f history.CallEnded) error {
 	return nil
 }
 
-// ChildOutcome says how a run has ended that a step has called; nil = it goes on.
+// ChildOutcome reports how a run has ended that a step has called; nil = it continues.
 // An error may pass.
 func (c *Client) ChildOutcome(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
 	outcome, err := c.Result(ctx, RunID(id))

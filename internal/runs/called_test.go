@@ -369,8 +369,8 @@ func opened(t testing.TB, c *runs.Client, id runs.RunID) runs.Elicitation {
 	return *events[len(events)-1].Elicitation
 }
 
-// awaitContinued waits until a run goes on in another execution than its first,
-// with all of its forEach done.
+// awaitContinued waits until a run continues in another execution than its first, with
+// all of its forEach done.
 func awaitContinued(t testing.TB, c *runs.Client, temporal client.Client, id runs.RunID) {
 	t.Helper()
 	deadline := time.Now().Add(40 * time.Second)
@@ -475,8 +475,8 @@ func TestResumptionWithoutWhatACalledRunHasDone(t *testing.T) {
 	}
 }
 
-// Neither is one with whose failure the run went on, where its step is executed
-// again because what it depends on was undone.
+// Neither is one with whose failure the run continued, where its step is executed again
+// because what it depends on was undone.
 func TestResumptionWithoutWhatAContinuedRunHasDone(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
@@ -647,7 +647,7 @@ func remove(t testing.TB, temporal client.Client, id string) {
 	t.Fatalf("run %s is not deleted: %v", id, err)
 }
 
-// A run that was terminated above one that goes on takes that up again.
+// A run that was terminated above one that continues takes that up again.
 func TestResumptionTakesUpACalledRunThatGoesOn(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
@@ -692,9 +692,8 @@ func TestCalledRunIsUndoneAsItEnded(t *testing.T) {
 	}
 }
 
-// takenUpAndUndone is a run that was terminated while one went on that it had
-// called, and that was resumed: that ends after another step, and is undone with
-// it.
+// takenUpAndUndone is a run that was terminated while one continued that it had called,
+// and that was resumed: that ends after another step, and is undone with it.
 func takenUpAndUndone(t *testing.T, c *runs.Client, temporal client.Client) (runs.RunID, *runs.Outcome) {
 	t.Helper()
 	note(t, "a", "b")

@@ -39,9 +39,9 @@ func awaits(d *workflowservice.DescribeWorkflowExecutionResponse, call *activity
 	})
 }
 
-// catchUp is CatchUp, with the description from when the run had seen it; nil = the run is
-// gone. waited says that one of the runs had not seen it yet. Then those below hear of it
-// now, so they have to see everything.
+// catchUp is CatchUp, with the description from when the run had seen it; nil = the run
+// is gone. waited reports that one of the runs had not seen it yet. Then those below
+// hear of it now, so they have to see everything.
 func (c *Client) catchUp(ctx context.Context, id RunID, at time.Time) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
 	if d, err = c.watched(ctx, id, first); d == nil || err != nil {
 		return nil, false, err
@@ -61,9 +61,9 @@ func (c *Client) catchUp(ctx context.Context, id RunID, at time.Time) (d *workfl
 	return d, true, err
 }
 
-// isBehind says whether a workflow task may have to show its run what happened before
-// a time; zero = now. One that has failed is scheduled again, but has the events that it
-// had then.
+// isBehind reports whether a workflow task may have to show its run what happened
+// before a time; zero = now. One that has failed is scheduled again, but has the events
+// that it had then.
 func isBehind(task *workflowpb.PendingWorkflowTaskInfo, at time.Time) bool {
 	return task != nil && (at.IsZero() || task.Attempt > 1 || !task.ScheduledTime.AsTime().After(at))
 }
@@ -88,7 +88,7 @@ func (c *Client) watched(ctx context.Context, id RunID, enough enough) (*workflo
 	return d, nil
 }
 
-// Enough says that a description will do.
+// Enough reports that a description will do.
 type enough func(*workflowservice.DescribeWorkflowExecutionResponse) bool
 
 func first(*workflowservice.DescribeWorkflowExecutionResponse) bool { return true }

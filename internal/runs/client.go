@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A Config says where the runs are.
+// A Config reports where the runs are.
 type Config struct {
 	// Client of the Temporal server. A run starts fastest where the worker
 	// uses the same one (eager start).
@@ -135,8 +135,8 @@ func (f *freshRuns) take(id RunID) (execution string, ok bool) {
 	return execution, ok
 }
 
-// failure wraps an error of Temporal's with the sentinel that it stands for. A
-// Temporal that does not answer while there is time is one that cannot be reached.
+// failure wraps an error of Temporal's with the sentinel that it represents. A Temporal
+// that does not answer while there is time is one that cannot be reached.
 func failure(ctx context.Context, doing string, id RunID, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -162,7 +162,7 @@ func failure(ctx context.Context, doing string, id RunID, err error) error {
 	return fmt.Errorf("%s run %s: %w", doing, id, err)
 }
 
-// away says whether an error is of a Temporal that may answer again later.
+// away reports whether an error is of a Temporal that may answer again later.
 func away(err error) bool {
 	var (
 		unavailable *serviceerror.Unavailable

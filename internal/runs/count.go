@@ -187,8 +187,8 @@ func (c *Client) countKinds(ctx context.Context, counts *Counts) error {
 	return nil
 }
 
-// waiting takes the runs that wait for a person from those that run. Those that
-// are held back by the limits of a backend go on by themselves.
+// waiting takes the runs that wait for a person from those that run. Those that are
+// held back by the limits of a backend continue by themselves.
 func (c *Counts) waiting() {
 	for kind, n := range c.Waiting {
 		if !slices.Contains(workflows.HeldKinds, kind) {
@@ -204,7 +204,7 @@ type Backlog struct {
 	Age   time.Duration // of the oldest one
 }
 
-// Backlog says what no worker has taken up yet of all runs: tasks of the runs
+// Backlog reports what no worker has taken up yet of all runs: tasks of the runs
 // themselves, and calls of tools.
 func (c *Client) Backlog(ctx context.Context) (workflow, calls Backlog, err error) {
 	if workflow, err = c.backlog(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW); err == nil {
@@ -213,7 +213,7 @@ func (c *Client) Backlog(ctx context.Context) (workflow, calls Backlog, err erro
 	return workflow, calls, err
 }
 
-// BackendBacklog says what calls of a backend with limits nobody has taken up.
+// BackendBacklog reports what calls of a backend with limits nobody has taken up.
 func (c *Client) BackendBacklog(ctx context.Context, backend string) (Backlog, error) {
 	return c.backlog(ctx, workflows.BackendQueue(backend), enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 }

@@ -148,8 +148,8 @@ func answerOnceReachable(t *testing.T, c *runs.Client, id runs.RunID) {
 	}
 }
 
-// relay is a run that goes on in a new execution after its first step and
-// carries an open elicitation over.
+// relay is a run that continues in a new execution after its first step and carries an
+// open elicitation over.
 func relay(ctx workflow.Context, in workflows.RunInput) (*workflows.RunResult, error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, Summary: workflows.Summary("look", "read")})
 	gate := workflows.Elicitation{ID: "ask#1", StepID: "ask", StepPath: "ask", Message: "Shall I?", State: workflows.ElicitationOpen}

@@ -8,10 +8,10 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// askPatience is how long a worker may take to say where the steps of a run are.
+// askPatience is how long a worker may take to report where the steps of a run are.
 const askPatience = 3 * time.Second
 
-// A StepReport says where a step of the graph is.
+// A StepReport reports where a step of the graph is.
 type StepReport = workflows.StepReport
 
 // Graph returns where each step of a run is, in the order of the definition, also those

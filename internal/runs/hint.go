@@ -15,9 +15,9 @@ const ScriptTool = "execute_tool_script"
 // others.
 func IsSentScript(id RunID) bool { return strings.HasPrefix(string(id), ScriptTool+"/") }
 
-// Hint says what to do about an error of a run, or of a call that has started none;
-// "" = the message says it. What invites to call again is not said of a run that
-// has had effects.
+// Hint reports what to do about an error of a run, or of a call that has started none;
+// "" = the message says it. What invites to call again is not said of a run that has
+// had effects.
 func Hint(e *Error, effects *Effects) string {
 	if !effects.Repeatable() {
 		return hintForEffects(e, effects)

@@ -176,7 +176,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errBusy says what is to be done about an index that is asked too often.
+// errBusy reports what is to be done about an index that is asked too often.
 var errBusy = errors.New("the index of runs in Temporal is queried more often than it allows; try again, or raise frontend.namespaceRPS.visibility")
 
 // leave has the next who puts the same question put it anew.
@@ -188,7 +188,7 @@ func (x *index) leave(key string, q *question) {
 	}
 }
 
-// refusedForNow says whether Temporal has refused to be asked as often.
+// refusedForNow reports whether Temporal has refused to be asked as often.
 func refusedForNow(err error) bool {
 	var exhausted *serviceerror.ResourceExhausted
 	return errors.As(err, &exhausted)

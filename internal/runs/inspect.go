@@ -78,8 +78,8 @@ func countUnchecked(ctx context.Context, c client.Client, namespace string) int6
 	return counted.Count
 }
 
-// Inputs are what runs were started with, as Temporal has it: of at most so many
-// that go on, the newest first, and then of others. Who calls may stop at any.
+// Inputs are what runs were started with, as Temporal has it: of at most so many that
+// continue, the newest first, and then of others. Who calls may stop at any.
 func Inputs(ctx context.Context, c client.Client, namespace string, most int) iter.Seq2[RunID, *commonpb.Payload] {
 	return func(yield func(RunID, *commonpb.Payload) bool) {
 		for _, status := range []string{"=", "!="} { // a quarantined run is no better than one that has ended

@@ -110,10 +110,10 @@ func (c *Client) listedRun(ctx context.Context, f Filter, info *workflowpb.Workf
 	return &run, nil
 }
 
-// isCurrent says whether an execution that matches is the one with which its run
-// goes on or has ended. Without conditions that an earlier one of the same run
-// could meet, the first that is listed is: open ones come first, then those that
-// have ended last.
+// isCurrent reports whether an execution that matches is the one with which its run
+// continues or has ended. Without conditions that an earlier one of the same run could
+// meet, the first that is listed is: open ones come first, then those that have ended
+// last.
 func (c *Client) isCurrent(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (bool, error) {
 	if f.Status == "" && f.Query == "" && !f.EndedEarly || isOpen(info.Status) || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return true, nil
@@ -212,7 +212,7 @@ func keyword(s string) string {
 	if b.Len() <= maxKeyword {
 		return b.String()
 	}
-	digest := sha256.Sum256([]byte(s)) // tells apart what begins alike
+	digest := sha256.Sum256([]byte(s)) // distinguishes what begins alike
 	return clip(b.String(), maxKeyword-13) + "." + hex.EncodeToString(digest[:6])
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A LogKind says what a LogEntry tells.
+// A LogKind reports what a LogEntry tells.
 type LogKind string
 
 // The kinds of log entries.
@@ -66,8 +66,8 @@ type LogEntry struct {
 	Text string `json:"text"` // all of it, for people; without time and step
 }
 
-// Log tells what has happened to a run, in the order of time. With follow it
-// goes on with what happens, as it happens, until the run has ended.
+// Log tells what has happened to a run, in the order of time. With follow it continues
+// with what happens, as it happens, until the run has ended.
 //
 // Of the attempts of a call, Temporal keeps the last one and why the one before
 // it failed.
@@ -85,7 +85,7 @@ func (c *Client) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEn
 	}
 }
 
-// errEnough says that the reader wants no more.
+// errEnough reports that the reader wants no more.
 var errEnough = errors.New("enough")
 
 func (c *Client) logLive(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {

@@ -202,8 +202,8 @@ script: |
 	}
 }
 
-// A script says itself how far the run is; one that counts anew goes on after
-// what it has counted.
+// A script says itself how far the run is; one that counts anew continues after what it
+// has counted.
 func TestScriptsSayHowFar(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)

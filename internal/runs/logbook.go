@@ -15,7 +15,7 @@ type logbook struct {
 	unread error // why the input of the run was not read; nil = it was
 }
 
-// unreadable says that the input of a run was not read; nil = it was.
+// unreadable reports that the input of a run was not read; nil = it was.
 func (b *logbook) unreadable(id RunID) error {
 	if b.unread == nil {
 		return nil

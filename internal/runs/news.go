@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// News is that something may have happened to a run, as this process knows: it has given
-// Temporal one of its workflow tasks, or has terminated it. It says when to look, and not
-// what there is to see: what counts is what Temporal keeps. Of a run whose tasks are
-// executed elsewhere there is no news here.
+// News is that something may have happened to a run, as this process knows: it has
+// given Temporal one of its workflow tasks, or has terminated it. It reports when to
+// look, and not what there is to see: what counts is what Temporal keeps. Of a run
+// whose tasks are executed elsewhere there is no news here.
 type News struct {
 	mu        sync.Mutex
 	listening map[RunID][]chan struct{}

@@ -14,8 +14,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// history reads the events of an execution. With wait it goes on until the
-// execution has ended and survives a Temporal that is away.
+// history reads the events of an execution. With wait it continues until the execution
+// has ended and survives a Temporal that is unavailable.
 func (a *archive) history(ctx context.Context, id RunID, runID string, wait bool) iter.Seq2[*historypb.HistoryEvent, error] {
 	return (&historyReader{archive: a, id: id, runID: runID, wait: wait}).all(ctx)
 }
@@ -49,7 +49,7 @@ type historyReader struct {
 	last   int64 // event that was handed out
 	closed bool  // the last event has come
 	ended  bool
-	paused bool          // Temporal gave all there is, though the execution goes on
+	paused bool          // Temporal gave all there is, though the execution continues
 	outage *backoff      // since Temporal does not answer; nil = it does
 	limit  time.Duration // of the next poll
 
@@ -144,7 +144,7 @@ func (h *historyReader) resumed(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ended says whether an execution ended in a way from which a run may go on in
+// ended reports whether an execution ended in a way from which a run may continue in
 // another: because it is reset, or because it is resumed.
 func ended(e *historypb.HistoryEvent) bool {
 	switch e.EventType {
@@ -155,12 +155,12 @@ func ended(e *historypb.HistoryEvent) bool {
 	return false
 }
 
-// closes says whether no event follows one in its execution.
+// closes reports whether no event follows one in its execution.
 func closes(e *historypb.HistoryEvent) bool {
 	return ended(e) || e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED || e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 }
 
-// stale says whether an error means the place that was reached, which Temporal
+// stale reports whether an error means the place that was reached, which Temporal
 // forgets when its own state of the run moved on in the meantime.
 func (h *historyReader) stale(err error) bool {
 	var invalid *serviceerror.InvalidArgument
@@ -173,7 +173,7 @@ func (h *historyReader) recover(ctx context.Context, err error) error {
 		h.outage = newBackoff()
 	}
 	h.archive.log.Debug("reading the history of a run", "run", h.id, "error", err)
-	h.token = nil // what it stands for may have gone with the server
+	h.token = nil // what it represents may have gone with the server
 	if !h.outage.wait(ctx) {
 		return ctx.Err()
 	}

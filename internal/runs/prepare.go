@@ -38,7 +38,7 @@ func SearchAttributes() map[string]string {
 	return types
 }
 
-// A Namespace says where runs shall live.
+// A Namespace reports where runs shall live.
 type Namespace struct {
 	Name string // "" = default
 	// Retention of closed runs, if the namespace has to be made. 0 = 30 days.
@@ -53,8 +53,8 @@ const defaultRetention = 30 * 24 * time.Hour
 // and adds the search attributes that it lacks. Several processes may do so at
 // the same time.
 //
-// An error that has ErrUnavailable in its chain may pass; any other one says
-// what a person has to do first.
+// An error that has ErrUnavailable in its chain may pass; any other one reports what a
+// person has to do first.
 func Prepare(ctx context.Context, c client.Client, ns Namespace) error {
 	ns.Name = cmp.Or(ns.Name, client.DefaultNamespace)
 	ns.Retention = cmp.Or(ns.Retention, defaultRetention)
@@ -189,8 +189,8 @@ func countByAttributes(ctx context.Context, c client.Client, namespace string) e
 	return err
 }
 
-// refused says whether Temporal answered that this program may not do
-// something, or that it cannot be done in this way.
+// refused reports whether Temporal answered that this program may not do something, or
+// that it cannot be done in this way.
 func refused(err error) bool {
 	var (
 		denied  *serviceerror.PermissionDenied

@@ -66,7 +66,7 @@ func TestPrepare(t *testing.T) {
 	mustRefuseIn(t, bare, "default", "lacks search attributes", "temporal operator search-attribute create --namespace default --type Keyword --name PerdureCaller --name PerdureRequest --name PerdureStatus")
 }
 
-// TestPrepareWithoutTemporal says that it may pass.
+// TestPrepareWithoutTemporal reports that it may pass.
 func TestPrepareWithoutTemporal(t *testing.T) {
 	t.Parallel()
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// An Outlook says what a resumption of a run would come to.
+// An Outlook reports what a resumption of a run would come to.
 type Outlook string
 
 // The outlooks, in the order in which a Preview has them.

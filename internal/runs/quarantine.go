@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/runs/history"
 )
 
-// pauseAttribute is the search attribute in which Temporal says why a workflow is
+// pauseAttribute is the search attribute in which Temporal reports why a workflow is
 // paused.
 const pauseAttribute = "TemporalPauseInfo"
 

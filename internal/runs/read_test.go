@@ -37,8 +37,8 @@ type written struct {
 	copied int64
 }
 
-// reset goes on in an execution that has copied the events of the last one up to
-// the given one, with which the reset is told.
+// reset continues in an execution that has copied the events of the last one up to the
+// given one, with which the reset is told.
 func (s *script) reset(last int64) {
 	s.executions = append(s.executions, written{s.events, s.copied})
 	s.events, s.copied = slices.Clone(s.events[:last]), last+1

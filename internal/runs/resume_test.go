@@ -142,8 +142,8 @@ func fates(plan *resume.Plan) []string {
 	return lines
 }
 
-// A failed run goes on from where it failed, as the same run for whoever
-// follows it; what was completed or answered is not done or asked again.
+// A failed run continues from where it failed, as the same run for whoever follows it;
+// what was completed or answered is not done or asked again.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
@@ -201,8 +201,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A call of unknown outcome must be reconciled
-// before a run goes on, and is not made again by accident.
+// A call of unknown outcome must be reconciled before a run continues, and is not made
+// again by accident.
 func TestResumeOfUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -351,7 +351,7 @@ func TestResumeOnce(t *testing.T) {
 		t.Errorf("the second resumption: %v", err)
 	}
 	followTo(t, c, id, 0, runs.EventDone)
-	// It has failed again, in another execution, from which it goes on.
+	// It has failed again, in another execution, from which it continues.
 	s.fail("four", nil)
 	resumeRun(t, c, id, resume.Request{})
 	s.made()

@@ -40,8 +40,8 @@ type Resumptions struct{ c *Client }
 // Resumptions returns the resumptions of the runs of c.
 func (c *Client) Resumptions() Resumptions { return Resumptions{c} }
 
-// Plan says how a run would be resumed. It changes nothing, but needs a worker, which
-// reads the record of the run. A run that is under way or has completed is
+// Plan reports how a run would be resumed. It changes nothing, but needs a worker,
+// which reads the record of the run. A run that is under way or has completed is
 // ErrNotResumable.
 func (r Resumptions) Plan(ctx context.Context, id RunID, req resume.Request) (*resume.Plan, error) {
 	c := r.c

@@ -13,11 +13,11 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// Deployment is the name under which Temporal knows perdure's workers that say
-// which build they are.
+// Deployment is the name under which Temporal knows perdure's workers that report which
+// build they are.
 const Deployment = "perdure"
 
-// A BuildState says what a build of the workers is for.
+// A BuildState reports what a build of the workers is for.
 type BuildState string
 
 // The states of a build.

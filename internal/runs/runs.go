@@ -140,7 +140,7 @@ type StartRequest struct {
 	Tools      map[string]definitions.Tool // by the name that steps use
 	Ruled      bool                        // whether there are rules about who may call what
 
-	// Lacks says why no run can be started: only one that has the ID is attached to,
+	// Lacks reports why no run can be started: only one that has the ID is attached to,
 	// and without one this is the error. nil = nothing is lacking.
 	Lacks error
 
@@ -157,8 +157,8 @@ type Started struct {
 	ID       RunID
 	Attached bool // the run existed already
 
-	// Owner is the caller of the run, where the call joined one of somebody
-	// else's; "" = the run is the caller's own. Start leaves it empty.
+	// Owner is the caller of the run, where the call joined one of another caller's; ""
+	// = the run is the caller's own. Start leaves it empty.
 	Owner string
 }
 
@@ -264,13 +264,13 @@ type StepRecord struct {
 	Arguments json.RawMessage    `json:"arguments,omitempty"`
 	Output    json.RawMessage    `json:"output,omitempty"`
 	Error     string             `json:"error,omitempty"`
-	Next      *time.Time         `json:"next,omitempty"`    // of a call that waits to be repeated: when, and Error says why
+	Next      *time.Time         `json:"next,omitempty"`    // of a call that waits to be repeated: when, and Error reports why
 	Decided   string             `json:"decided,omitempty"` // of a question: what became of it, in words
 	Run       RunID              `json:"run,omitempty"`     // that the step has called
 	Version   string             `json:"version,omitempty"` // of what that run executes; "" = it has none
 }
 
-// An EventKind says what an Event tells.
+// An EventKind reports what an Event tells.
 type EventKind string
 
 // The kinds of events.
@@ -281,7 +281,7 @@ const (
 	EventAsked  EventKind = "asked"  // somebody was asked and did not answer; the elicitation is still open
 	EventClosed EventKind = "closed" // an elicitation was answered, expired or dropped
 
-	EventAttended    EventKind = "attended"    // a request says how it stands to the run
+	EventAttended    EventKind = "attended"    // a request reports how it stands to the run
 	EventQuarantined EventKind = "quarantined" // the run is not executed until an operator releases or ends it
 	EventReleased    EventKind = "released"    // it is executed again
 	EventDone        EventKind = "done"        // the run ended; always the last
@@ -302,9 +302,9 @@ type Event struct {
 	StepStarted  time.Time          // EventStep: when, by the clock of Temporal
 	Activity     string             // EventStep that started: ID of the activity that makes the call, as StepProgress has it; "" = none
 
-	// Done and Total say how far the run is: steps done, of steps known. Of a
-	// definition that is a script they are what it tells by progress, and ByScript
-	// is set: nothing, and a Total of 0, where it does not.
+	// Done and Total report how far the run is: steps done, of steps known. Of a
+	// definition that is a script they are what it tells by progress, and ByScript is
+	// set: nothing, and a Total of 0, where it does not.
 	Done, Total float64
 	ByScript    bool
 
@@ -328,15 +328,15 @@ type Answer struct {
 	Via      Channel         // by which the answer comes
 	// Run is the run as it was read a moment ago; nil = it is read.
 	Run *Run
-	// Allowed says whether an elicitation is for the one who answers; nil = it is.
+	// Allowed reports whether an elicitation is for the one who answers; nil = it is.
 	Allowed func(Elicitation) bool
 	// Asked names the asking that is answered, as the asking request has named it: the
 	// AnswerID of an elicitation that this answer closes begins with it. "" = none.
 	Asked string
 }
 
-// InvalidAnswerError says why an answer was not taken. The elicitation is
-// still open.
+// InvalidAnswerError reports why an answer was not taken. The elicitation is still
+// open.
 type InvalidAnswerError struct{ Reason string }
 
 func (e *InvalidAnswerError) Error() string { return e.Reason }

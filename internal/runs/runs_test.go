@@ -103,8 +103,8 @@ var broken sync.Map
 // may fail them.
 var scripted sync.Map
 
-// callTool is a backend that echoes its arguments. The tool busy reports that
-// it is half done, and goes on until it is cancelled.
+// callTool is a backend that echoes its arguments. The tool busy reports that it is
+// half done, and continues until it is cancelled.
 func callTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 	if call.Original == "busy" {
 		activity.RecordHeartbeat(ctx, workflows.StepProgress{StepPath: call.StepPath, Progress: 1, Total: 2, Message: "half"})

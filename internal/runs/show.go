@@ -168,7 +168,7 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 			return c.complete(ctx, d.WorkflowExecutionInfo.Execution, outcome)
 		}
 	}
-	return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // it goes on in another execution
+	return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // it continues in another execution
 }
 
 // complete reads what a run has kept of its outcome: with the event before the last.

@@ -122,7 +122,7 @@ func (s *stream) attended(f history.Attended) {
 	}
 }
 
-// byWhom says who has released a run; "" = it is not known.
+// byWhom reports who has released a run; "" = it is not known.
 func byWhom(r history.Released) string {
 	if r.By == "" {
 		return ""

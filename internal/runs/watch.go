@@ -87,8 +87,8 @@ func (w *watches) watch(ctx context.Context, c *Client, id RunID) {
 	}
 }
 
-// look describes a run for those who waited before, and reports whether any of them goes
-// on waiting.
+// look describes a run for those who waited before, and reports whether any of them
+// continues waiting.
 func (w *watches) look(ctx context.Context, c *Client, id RunID, now []*watcher) (more bool) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -77,8 +77,8 @@ func asksOnPage(steps []*definitions.Step) bool {
 	return false
 }
 
-// LoginOptions say how people sign in: at the issuer of clients' tokens, if perdure is
-// a client of it as well; else with tokens of their own. Tokens of programs are only
+// LoginOptions report how people sign in: at the issuer of clients' tokens, if perdure
+// is a client of it as well; else with tokens of their own. Tokens of programs are only
 // for it if the configuration says so.
 func LoginOptions(a config.Auth, callers auth.Authenticator, public WebURL, k Keys, log *slog.Logger) (auth.LoginOptions, error) {
 	options := auth.LoginOptions{

@@ -59,7 +59,7 @@ func emptyCache(ctx context.Context, limit int64) {
 	}
 }
 
-// A fullness says when what a process holds is worth removing.
+// A fullness reports when what a process holds is worth removing.
 type fullness struct {
 	most    uint64 // bytes
 	emptied uint64 // the collection after which it was removed

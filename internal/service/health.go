@@ -62,10 +62,10 @@ func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(s.status(r.Context(), who, reasons)) // the client went away
+	_ = json.NewEncoder(w).Encode(s.status(r.Context(), who, reasons)) // the client disconnected
 }
 
-// unready says why the service takes no calls; nil = it does.
+// unready reports why the service takes no calls; nil = it does.
 func (s *Service) unready() []string {
 	var reasons []string
 	switch phase := s.phase(); {

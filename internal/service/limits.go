@@ -114,7 +114,7 @@ func (p limitedPool) giveBack(ctx context.Context, permit runs.Permit) {
 	}()
 }
 
-// await waits for a permit, for a while. The error says why it was not granted, and
+// await waits for a permit, for a while. The error reports why it was not granted, and
 // when to try again.
 func (p limitedPool) await(ctx context.Context, permit runs.Permit) error {
 	until := time.Now().Add(directPatience)

@@ -8,7 +8,7 @@ import (
 )
 
 // A need is probed every needInterval, and after a different answer every needAgain: it
-// is away, or back, after needTimes equal answers.
+// is unavailable, or back, after needTimes equal answers.
 const (
 	needInterval = 5 * time.Second
 	needAgain    = time.Second
@@ -19,7 +19,7 @@ const (
 // A need is something without which a service takes no calls.
 type need struct {
 	name  string                      // such as Temporal
-	probe func(context.Context) error // an error says that it is away
+	probe func(context.Context) error // an error reports that it is unavailable
 	log   *slog.Logger
 
 	mu    sync.Mutex
@@ -56,14 +56,14 @@ func (n *need) look(ctx context.Context) error {
 	return n.probe(ctx)
 }
 
-// away says why the need is not met; nil = it is.
+// away reports why the need is not met; nil = it is.
 func (n *need) away() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// turn records that the need is away with an error, or back, and logs it once.
+// turn records that the need is unavailable with an error, or back, and logs it once.
 func (n *need) turn(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// What a service needs is away when it was found so twice, and back likewise: one
-// answer of the other kind changes nothing. Each change is in the log once.
+// What a service needs is unavailable when it was found so twice, and back likewise:
+// one answer of the other kind changes nothing. Each change is in the log once.
 func TestNeedGoesAndComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestNeedGoesAndComesBack(t *testing.T) {
 			if !down.Load() {
 				return nil
 			}
-			<-ctx.Done() // it hangs, as it does when a database is away
+			<-ctx.Done() // it hangs, as it does when a database is unavailable
 			return errors.New("its disk is full")
 		}}
 		s := &Service{shared: &shared{opts: Options{Loaded: &config.Loaded{}, Logger: n.log}}, needs: []*need{n}}

@@ -198,7 +198,7 @@ func (s *Service) origins() web.OriginPolicy {
 	return s.front.origins
 }
 
-// SignIn says how people sign in to the approvals page.
+// SignIn reports how people sign in to the approvals page.
 func (s *Service) SignIn() auth.LoginKind { return s.front.signIn }
 
 // ServeStdio serves one client on a pair of streams until it disconnects.

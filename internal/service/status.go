@@ -39,8 +39,8 @@ type CompositeStatus struct {
 	Hidden     bool              `json:"hidden,omitempty"` // from clients; Callers call it
 	Callers    []string          `json:"callers,omitempty"`
 	Place      string            `json:"place,omitempty"` // where it is defined
-	// Contradicts says that its file has other content than what was published
-	// under its version. "" = it has not.
+	// Contradicts reports that its file has other content than what was published under
+	// its version. "" = it has not.
 	Contradicts string `json:"contradicts,omitempty"`
 }
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Effects are calls that would or might take effect a second time if what made
-// them was called again: a run that has made some never says that calling it
-// again may help. Tools of class read and idempotent have none; of class keyed
-// they have, since another run calls with another key.
+// Effects are calls that would or might take effect a second time if what made them was
+// called again: a run that has made some never reports that calling it again may help.
+// Tools of class read and idempotent have none; of class keyed they have, since another
+// run calls with another key.
 type Effects struct {
 	Unknown   []EffectCall `json:"unknown,omitempty"`   // whether they were executed is not known
 	Completed []EffectCall `json:"completed,omitempty"` // were executed, and have not been undone
@@ -25,7 +25,7 @@ type EffectCall struct {
 // maxEffects bounds the calls that are named, of each kind.
 const maxEffects = 32
 
-// Repeatable says that calling again would repeat nothing.
+// Repeatable reports that calling again would repeat nothing.
 func (e *Effects) Repeatable() bool { return e == nil || len(e.Unknown)+len(e.Completed) == 0 }
 
 // String is a sentence for each kind of calls; "" if there are none.
@@ -94,7 +94,7 @@ func (e *Effects) bytes() int {
 	return (len(e.Unknown) + len(e.Completed)) * EntryBytes / 4
 }
 
-// Bound leaves out of the calls of each kind what is over a limit.
+// Bound omits of the calls of each kind what is over a limit.
 func (e *Effects) Bound() {
 	for _, calls := range []*[]EffectCall{&e.Unknown, &e.Completed} {
 		if n := len(*calls) - maxEffects; n > 0 {

@@ -2,7 +2,7 @@ package record
 
 import "github.com/perdure/perdure/internal/codes"
 
-// An Error says why a step or a run failed, from the activity to the client.
+// An Error reports why a step or a run failed, from the activity to the client.
 type Error struct {
 	Code           codes.Code     `json:"code"`
 	Category       codes.Category `json:"category"`
@@ -43,13 +43,13 @@ func (e *Error) Unknown(path StepPath) bool {
 	return e != nil && e.Category == codes.CategoryOutcomeUnknown && e.StepPath == path
 }
 
-// BrokeDown says whether a run has ended with an error without saying what it has
+// BrokeDown reports whether a run has ended with an error without saying what it has
 // done. Its script cannot say so: the categories are not for scripts.
 func (e *Error) BrokeDown() bool {
 	return e.Category == codes.CategoryTerminated || (e.Code == codes.Internal || e.Code == codes.Quarantined) && e.Category == codes.CategoryInternal
 }
 
-// FromOutside says whether somebody has ended the run.
+// FromOutside reports whether somebody has ended the run.
 func (e *Error) FromOutside() bool {
 	return e.Category == codes.CategoryCancelled || e.Category == codes.CategoryTerminated
 }

@@ -89,7 +89,7 @@ const (
 	OutOfTime = "out_of_time"
 )
 
-// A Report is a failure that a script has reported, and with which it went on.
+// A Report is a failure that a script has reported, and with which it continued.
 type Report struct {
 	Reported Error `json:"reported"`
 }

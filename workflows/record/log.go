@@ -61,7 +61,7 @@ func Found[K Kind](l *Log, path StepPath, digest string) (K, bool) {
 // At is the entry of this execution at a path; the zero one if there is none.
 func (l *Log) At(path StepPath) Entry { return l.entries[path] }
 
-// Reached says whether this execution has an entry of its own at a path.
+// Reached reports whether this execution has an entry of its own at a path.
 func (l *Log) Reached(path StepPath) bool {
 	_, ok := l.entries[path]
 	return ok

@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// A StepPath says where in a run something is executed.
+// A StepPath reports where in a run something is executed.
 type StepPath = definitions.StepPath
 
 // An Entry is what is recorded at one step path.
@@ -33,9 +33,9 @@ type Kind interface {
 	bytes() int
 	// digest is of what the kind was made from; "" = it has none.
 	digest() string
-	// done says that there is a result which can stand for executing it again.
+	// done reports that there is a result which can stand for executing it again.
 	done() bool
-	// failure says why it failed; nil = it has not.
+	// failure reports why it failed; nil = it has not.
 	failure() *Error
 	// carry is what survives of an entry of the kind.
 	carry(e Entry, t Terms) (Entry, bool)
@@ -97,7 +97,7 @@ func (e Entry) Undo() *Undo {
 	return nil
 }
 
-// ResultBytes is how many bytes the result has that Emptied leaves out.
+// ResultBytes is how many bytes the result has that Emptied omits.
 func (e Entry) ResultBytes() int {
 	if k, ok := e.Kind.(Value); ok {
 		return len(k.Result)
@@ -188,7 +188,7 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// An UnknownKindError says that an entry is of a kind of another build.
+// An UnknownKindError reports that an entry is of a kind of another build.
 type UnknownKindError struct{ Kind string }
 
 func (e *UnknownKindError) Error() string {

@@ -14,11 +14,11 @@ type UnknownCall struct {
 
 	// Arguments of the call, where Call does not show them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Anew says that the run was resumed in a way that changes it, so that the
-	// call has the arguments to which its templates come now.
+	// Anew reports that the run was resumed in a way that changes it, so that the call
+	// has the arguments to which its templates come now.
 	Anew bool `json:"anew,omitempty"`
 
-	// NotHappened says that it has turned out since that it was not executed, so
+	// NotHappened reports that it has turned out since that it was not executed, so
 	// that it can be made.
 	NotHappened bool `json:"notHappened,omitempty"`
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // TestBombs runs scripts that want all of the memory, or never end, by way of the
-// functions that only scripts have; internal/starlark has those of the language.
-// Each fails, and says where.
+// functions that only scripts have; internal/starlark has those of the language. Each
+// fails, and reports where.
 func TestBombs(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/bombs/*.star")

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A Probe says how to find out whether a call of unknown outcome was executed.
+// A Probe reports how to find out whether a call of unknown outcome was executed.
 type Probe struct {
 	Tool    string        // of class read
 	Delay   time.Duration // before it is called; 0 = the host's default
@@ -113,7 +113,7 @@ func policyOf(v starlark.Value, kind string) (*policy, error) {
 	return p, nil
 }
 
-// misplaced says where a policy belongs that was given as an argument of the tool.
+// misplaced reports where a policy belongs that was given as an argument of the tool.
 func (p *policy) misplaced(name starlark.Value) error {
 	if p.kind != "policy" {
 		return fmt.Errorf("%s: %s(…) is no argument of a tool: it belongs in a policy(…)", bounded.Show(name), p.kind)

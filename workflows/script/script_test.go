@@ -13,10 +13,10 @@ import (
 	"github.com/perdure/perdure/workflows/script"
 )
 
-// TestScripts runs each part of each file of testdata, in the way of Starlark's
-// own tests: parts are separated by lines of three dashes, and ### "regexp" at
-// the end of a line says that the part fails there. Without it the part must
-// succeed; eq and true are there for it.
+// TestScripts runs each part of each file of testdata, in the way of Starlark's own
+// tests: parts are separated by lines of three dashes, and ### "regexp" at the end of a
+// line reports that the part fails there. Without it the part must succeed; eq and true
+// are there for it.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.star")
