@@ -232,8 +232,8 @@ func askedPause(err error) time.Duration {
 // that it waits for the backend.
 const showUnreachable = 2 * time.Second
 
-// worthShowing reports whether the run shows that a call was not sent before the call is
-// made again. A run shows it once for a call, and only if an attempt is left.
+// worthShowing reports whether the run shows that a call was not sent before the call
+// is made again. A run shows it once for a call, and only if there is another attempt.
 func worthShowing(attempt workflows.Attempt, info activity.Info, pause time.Duration) bool {
 	if info.IsLocalActivity || attempt.Call.Waits || info.RetryPolicy != nil && attempt.Number >= int(info.RetryPolicy.MaximumAttempts) {
 		return false

@@ -9,10 +9,10 @@ import (
 // twice over.
 const transitWindow = time.Minute
 
-// A transit knows how long tasks are on their way from Temporal to this process. One
-// that Temporal has given to a process that stands still, or over a connection that
-// does, is taken up as if nothing had happened. The clocks of the two may differ, so
-// the task that came soonest within the last minutes counts as having come at once.
+// A transit measures how long tasks take from Temporal to this process. A task given to
+// a suspended process, or over a stalled connection, is taken up as if nothing had
+// happened. The clocks of the two may differ, so the fastest task of the last minutes
+// counts as zero.
 type transit struct {
 	mu             sync.Mutex
 	recent, before time.Duration // the least between the two clocks, since and in the window before

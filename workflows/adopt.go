@@ -9,18 +9,17 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// An Adopted tells a called run that the one that has called it continues in an
-// execution which Temporal does not tell how it ends.
+// An Adopted signals a called run that its caller continues in an execution to which
+// Temporal does not report how the called run ends.
 type Adopted struct {
 	StepPath StepPath `json:"stepPath"` // of the step that has called it
 }
 
-// adoptInterval is how often it is looked whether an adopted run is still there:
-// one that is terminated says nothing.
+// adoptInterval is how often an adopted run is looked up: a terminated one sends no
+// signal.
 const adoptInterval = time.Hour
 
-// outcomeInterval is how often it is looked whether a run has ended that has
-// told that it will.
+// outcomeInterval is how often a run that has announced its end is looked up.
 const outcomeInterval = 100 * time.Millisecond
 
 // adopt waits for the end of a run that an execution before has started.
@@ -43,7 +42,7 @@ func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
 				continue
 			}
 			_ = workflow.RequestCancelExternalWorkflow(wait, call.id, "").Get(wait, nil)
-			continue // for whether it was still there, which this does not tell
+			continue // for whether it was still there: this does not show it
 		}
 		// It may have to undo things, and to ask, before it ends.
 		_, _ = workflow.AwaitWithTimeout(wait, adoptInterval, func() bool { return call.over })

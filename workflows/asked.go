@@ -4,9 +4,8 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// An Asking is one time that an elicitation was put to somebody and did not
-// lead to an answer. It changes nothing in the run; the one who asks next, wherever
-// that is, knows of it.
+// An Asking is one time that an elicitation was shown and not answered. It changes
+// nothing in the run; the next process that shows it, on any replica, sees it.
 type Asking struct {
 	// Question names it, as the asking request has named it; at most maxQuestionName
 	// bytes. The same question counts once.
@@ -26,7 +25,7 @@ const (
 	Sent      AskingOutcome = "sent"      // the user was sent to the page on which to answer
 )
 
-// Asked is a signal that tells a run of an Asking.
+// Asked is a signal that reports an Asking to a run.
 type Asked struct {
 	ElicitationID string `json:"elicitationId"`
 	Asking

@@ -7,16 +7,16 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Attached is a signal in which a request reports how it stands to the run. Who follows
-// the run reads it in history: so replicas find out which of them has a client that
-// waits, also when one was killed.
+// Attached is a signal with the attendance of a request. Followers of the run read it
+// in history: so replicas find out which of them has a waiting client, also when one
+// was killed.
 type Attached struct {
 	Request string     `json:"request"` // its name; value of AttrRequest
 	Says    Attendance `json:"says,omitempty"`
 	Of      string     `json:"of,omitempty"` // with Joined: the request that asked its client, which continues from there
 }
 
-// An Attendance is how a request stands to a run.
+// An Attendance is the relation of a request to a run.
 type Attendance string
 
 // The attendances.
@@ -27,7 +27,7 @@ const (
 	Here     Attendance = "here"     // it still waits for the run: reports who hears Joined, Inquires or Leaving of another
 	Leaving  Attendance = "leaving"  // its client is gone, and it ends the run unless another waits
 	Answered Attendance = "answered" // its client has been given an answer from which it can continue
-	Watching Attendance = "watching" // it waits for the run of somebody else: reports who hears Leaving of another
+	Watching Attendance = "watching" // it waits for a run of another call: the answer to Leaving of another
 )
 
 var requestKey = temporal.NewSearchAttributeKeyKeyword(AttrRequest)

@@ -120,8 +120,8 @@ func (bd *board) heldBy() string {
 	return bd.holds.why()
 }
 
-// showHolds tells those who look for runs that wait what holds this one. What
-// people are asked comes first.
+// showHolds shows in the search attributes what holds this run. Elicitations come
+// first.
 func (bd *board) showHolds(ctx workflow.Context) {
 	defer bd.showDetails(ctx)
 	if len(bd.elicitations.waiting()) > 0 {

@@ -25,7 +25,7 @@ type calls struct {
 	holds        *holds
 
 	results *results
-	slots   workflow.Semaphore // of which each takes one
+	slots   workflow.Semaphore // each call takes one
 }
 
 // A request is what a run wants of a tool.
@@ -37,25 +37,25 @@ type request struct {
 	limit          time.Duration   // all attempts together
 	onError        *definitions.OnError
 	onUnknown      definitions.OnUnknown
-	probe          func() (*probe, error) // that tells whether the call was executed; nil = none
+	probe          func() (*probe, error) // finds out whether the call was executed; nil = none
 	undoable       bool                   // what it does can be undone
 	undoes         bool                   // it undoes another call
-	used           int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
+	used           int                    // attempts with a known outcome, before the run waited for a credential or for its turn
 	spent          time.Duration          // of limit, by attempts before the run showed that it waits for the backend
 	waits          bool                   // the run shows that it waits for the backend
 	earlierUnknown bool                   // an attempt may have been executed, of a call that may be repeated nevertheless
 	anew           bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
 
-// left is what is left of limit.
+// left is the rest of limit.
 func (q *request) left() time.Duration { return max(q.limit-q.spent, time.Millisecond) }
 
 // fresh has the call begin anew, with all of its time.
 func (q *request) fresh() { q.spent, q.waits = 0, false }
 
-// call is the one way from a run to a backend tool. What an earlier execution
-// has recorded is not called again, and what was sent without anybody knowing
-// what came of it is not called before that is settled.
+// call is the only way from a run to a backend tool. What an earlier execution has
+// recorded is not called again, and a call of unknown outcome is not repeated before
+// that is settled.
 func (cs *calls) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 	digest := digestOf(q.args)
 	if output, ok := cs.calledBefore(q.path, digest); ok {

@@ -25,7 +25,7 @@ type childCall struct {
 	path      StepPath      // of the step
 	keyPath   StepPath      // for which the keys of its calls are made; "" = path
 	workflow  string        // the tool: name, or name@constraint
-	limit     time.Duration // for the run; 0 = what the tool's definition says
+	limit     time.Duration // for the run; 0 = from the tool's definition
 	arguments func(inputSchema json.RawMessage) (json.RawMessage, error)
 }
 
@@ -88,9 +88,9 @@ func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, st
 	return in, digestOf(in.Arguments), nil
 }
 
-// childArguments expands and checks the arguments for what the definition of the
-// called tool says of its parameters. Arguments other than before make of what a
-// resumed run has recorded what counts for the same arguments only.
+// childArguments expands and checks the arguments against the parameters of the called
+// tool. If they differ from those of a resumed run, only records for the same arguments
+// count.
 func (cs *children) childArguments(c childCall, in *RunInput) *Error {
 	program, err := cs.compile(in.Definition)
 	if err != nil {
@@ -118,7 +118,7 @@ func (cs *children) childArguments(c childCall, in *RunInput) *Error {
 func (in *RunInput) bytes() int {
 	encoded, err := json.Marshal(in)
 	if err != nil {
-		return 0 // cannot happen; the start would tell
+		return 0 // cannot happen; the start would fail
 	}
 	return len(encoded)
 }
@@ -135,7 +135,7 @@ type called struct {
 	id, tool string
 	path     StepPath
 
-	over bool // it has told that it ends; only one that was adopted does
+	over bool // it has announced its end; only for an adopted run
 }
 
 func newCalled(path StepPath, id, tool string) *called {
@@ -233,7 +233,7 @@ func childAttributes(ctx workflow.Context, in *RunInput) temporal.SearchAttribut
 	return temporal.NewSearchAttributes(set...)
 }
 
-// failedChild is how a run ended that did not complete, as Temporal tells it.
+// failedChild is how a run ended that did not complete, as Temporal reports it.
 func failedChild(err error) ChildOutcome {
 	var (
 		app        *temporal.ApplicationError
@@ -243,7 +243,7 @@ func failedChild(err error) ChildOutcome {
 	)
 	switch {
 	case errors.As(err, &app) && app.HasDetails():
-		mustRead(app.Details(&failure), howEnded) // without, the message says it
+		mustRead(app.Details(&failure), howEnded) // without them the message is used
 	case errors.As(err, &cancelled):
 		if cancelled.HasDetails() {
 			mustRead(cancelled.Details(&failure), howEnded)
@@ -268,7 +268,7 @@ func mustRead(err error, what string) {
 	}
 }
 
-// ended is what comes of a called run for the step.
+// ended is the outcome of a called run for the step.
 func (cs *children) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error) {
 	path := end.call.path
 	var refused *Error
@@ -305,7 +305,7 @@ func childFailed(call *called, f *Failure) *Error {
 	e.Message = fmt.Sprintf("step %s: %s failed: %s", call.path, tool, e.Message)
 	e.StepID, e.RunID = call.path.Top(), ""
 	e.StepPath = call.path.Below(e.StepPath)
-	if e.Category == codes.CategoryCancelled { // by somebody else: this run continues
+	if e.Category == codes.CategoryCancelled { // cancelled from elsewhere: this run continues
 		e.Code, e.Category = codes.WorkflowCancelled, codes.CategoryTool
 		e.Message = fmt.Sprintf("step %s: %s was cancelled", call.path, tool)
 	}
@@ -315,8 +315,8 @@ func childFailed(call *called, f *Failure) *Error {
 	return &e
 }
 
-// A failedBelow is how a run ended that a step has called and that did not
-// complete. What it has done and undone is told with what this one has.
+// A failedBelow is the failure of a called run. Its effects and undone calls are
+// reported with those of this run.
 type failedBelow struct {
 	path StepPath // of the step
 	*Failure

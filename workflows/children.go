@@ -22,23 +22,22 @@ type children struct {
 	references *references
 	results    *results
 
-	slots  workflow.Semaphore   // of which each takes one
+	slots  workflow.Semaphore   // each called run takes one
 	called map[StepPath]*called // that have not ended, by step path
 	failed []failedBelow        // that did not complete, in the order of their ends
 	early  []ChildReport        // of runs that no step listens to yet
 }
 
-// A ChildReport is what a called run tells the one that has called it.
+// A ChildReport is what a called run reports to its caller.
 type ChildReport struct {
-	RunID       string       `json:"runId"`                 // that tells it
+	RunID       string       `json:"runId"`                 // the sender
 	StepPath    StepPath     `json:"stepPath"`              // of the step that has called it
 	Elicitation *Elicitation `json:"elicitation,omitempty"` // that has opened or closed, as its own state has it
 	Ends        bool         `json:"ends,omitempty"`        // the run ends
 }
 
-// hearChild hands on what called runs tell, also when the run has failed and waits
-// for them to end. What is told of a step that has not come to it stays for when
-// it has.
+// hearChild hands on the reports of called runs, also when the run has failed and waits
+// for them to end. A report about a step that has not been reached is kept until it is.
 func (cs *children) hearChild(_ workflow.Context, s Signal, _ bool) hearing {
 	var told ChildReport
 	unreadable := json.Unmarshal(s.Body, &told) != nil
@@ -113,8 +112,8 @@ func (cs *children) childBefore(path StepPath, digest string) (record.Child, boo
 	return record.Found[record.Child](cs.journal, path, digest)
 }
 
-// noteEffects keeps those of a called run that has ended. Where it has not said
-// what it has done, because it was terminated, they are unknown.
+// noteEffects keeps the effects of a called run that has ended. A terminated one has
+// not reported them, so they are unknown.
 func (cs *children) noteEffects(end childEnd) {
 	path := end.call.path
 	child, ok := cs.journal.At(path).Kind.(record.Child)

@@ -37,10 +37,10 @@ type undoable struct {
 	output any
 	order  int // of completion
 
-	call *record.Undo // of a call of a script; nil = what the step says
+	call *record.Undo // of a call of a script; nil = from the step
 }
 
-// retries is what onError says of so many retries; nil of none.
+// retries is an onError with so many retries; nil of none.
 func retries(n int, delay time.Duration) *definitions.OnError {
 	if n == 0 {
 		return nil
@@ -177,7 +177,7 @@ func (un *undoing) callCompensation(ctx workflow.Context, u undoable, path StepP
 	_, failure := un.calls.call(ctx, request{
 		tool: tool, path: path.Attempt(attempt), keyPath: un.keyPath(u.at.path, path),
 		args: args, limit: limit, onError: c.OnError, undoes: true,
-		anew: attempt > 1, // a person has said so
+		anew: attempt > 1, // on a person's request
 	})
 	return failure
 }
@@ -211,7 +211,7 @@ func (un *undoing) undoableCall(path StepPath, undo *record.Undo) {
 	un.items = append(un.items, undoable{at: place{path: path}, order: e.Order, call: undo})
 }
 
-// tell adds to a journal what was undone, and how often.
+// tell adds the undone calls to a journal, with the number of attempts.
 func (un *undoing) tell(told *Journal) {
 	for _, path := range slices.Sorted(maps.Keys(un.times)) {
 		told.Undone[path] += un.times[path]

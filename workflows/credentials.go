@@ -16,8 +16,8 @@ var recheckAfter = []time.Duration{5 * time.Second, time.Minute, 10 * time.Minut
 // sendAuthorized makes a call. For lack of a credential, without which nothing
 // is executed, the run waits until it is brought, and makes the same call.
 //
-// The time of the step stands still meanwhile: each time that the call is made it has
-// all of it. That of a forEach around it and that of the run continue.
+// The time limit of the step pauses meanwhile: each call has all of it. The limits of a
+// forEach around it and of the run do not pause.
 func (cs *calls) sendAuthorized(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Error) {
 	path := credentialsPath(q.path)
 	var g *gate // open while the run waits

@@ -21,9 +21,9 @@ type deadline struct {
 	passed bool
 }
 
-// after does something when a time is over, unless ctx is cancelled before. then must not
-// block. A timer of Temporal's wakes the run for it, but is seen with the next workflow
-// task only; so whatever happens in this one is an occasion to look at the clock.
+// after does something when a time is over, unless ctx is cancelled before. then must
+// not block. A timer of Temporal's wakes the run for it, but is seen with the next
+// workflow task only; so every event in this one checks the clock.
 //
 // The timer is not cancelled with ctx but by pass: a context that is cancelled cancels
 // those below it in an order that the SDK decides.

@@ -52,8 +52,8 @@ func (l *ledger) effects() *Effects {
 	return &all
 }
 
-// entries are what the run has recorded by step path, in that order, with calls of
-// which it knows no more than that they have left.
+// entries are what the run has recorded by step path, in that order, and the calls
+// known only to have been sent.
 func (l *ledger) entries() func(yield func(StepPath, record.Entry) bool) {
 	whole := l.journal.Whole()
 	paths := slices.Concat(workflow.DeterministicKeys(whole), l.sent.paths())
@@ -84,8 +84,8 @@ func (l *ledger) leftUnknown(path StepPath) bool {
 	return left
 }
 
-// leftBelow says the same of any call whose path begins so, of this execution and
-// of those before.
+// leftBelow reports the same of any call below a path, of this execution and earlier
+// ones.
 func (l *ledger) leftBelow(prefix definitions.Prefix) bool {
 	for path, e := range l.entries() {
 		if _, left := l.unknownAt(path, e); left && prefix.Of(path) {
@@ -105,7 +105,7 @@ func (l *ledger) settleEffects(f *Failure) {
 // settleErrors decides the same of failures that do not fail a run.
 func (l *ledger) settleErrors(result *RunResult) {
 	if len(result.Errors) == 0 && l.in.Parent == nil {
-		return // nobody would hear of them
+		return // no one would see them
 	}
 	effects := l.effects()
 	for i := range result.Errors {

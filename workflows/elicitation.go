@@ -20,7 +20,7 @@ const (
 	ViaPage    Channel = "page"    // the approvals page
 	ViaCommand Channel = "command" // the command line
 	ViaRequest Channel = "request" // a request of the caller brought what was wanted
-	ViaSignal  Channel = "signal"  // a signal of somebody's own, without proof
+	ViaSignal  Channel = "signal"  // a signal of another program, without proof
 )
 
 // A Decision is what the answer to an elicitation means, where that is more than
@@ -36,7 +36,7 @@ const (
 	DecidedWithheld Decision = "withheld"  // the credential
 )
 
-// An ElicitationState reports where an elicitation stands.
+// An ElicitationState is the state of an elicitation.
 type ElicitationState string
 
 // The states of an elicitation.
@@ -47,7 +47,7 @@ const (
 	ElicitationDropped  ElicitationState = "dropped" // the run ended or continued without it
 )
 
-// An ElicitationKind says whom an elicitation is for.
+// An ElicitationKind is what an elicitation is for, and so who answers it.
 type ElicitationKind string
 
 const (
@@ -67,7 +67,7 @@ const (
 	Credentials ElicitationKind = "credentials"
 )
 
-// An Elicitation is a question to a person, as it stands in the run's memo.
+// An Elicitation is a question to a person, as in the run's memo.
 type Elicitation struct {
 	Kind     ElicitationKind  `json:"kind,omitempty"`
 	ID       string           `json:"id"` // step path and occurrence, e.g. approval#1
@@ -87,7 +87,7 @@ type Elicitation struct {
 	At       time.Time        `json:"at,omitzero"`       // when it was answered, or expired
 	Content  json.RawMessage  `json:"content,omitempty"` // of the answer that won, up to maxShownContent bytes of it; of more, none
 	Decision Decision         `json:"decision,omitempty"`
-	Unproven bool             `json:"unproven,omitempty"` // nobody has proved who answered
+	Unproven bool             `json:"unproven,omitempty"` // the identity of the answerer is not proved
 	AnswerID string           `json:"answerId,omitempty"`
 	Call     *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
 	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
@@ -108,14 +108,14 @@ func (e Elicitation) AnswerSchema() json.RawMessage {
 	return e.Schema
 }
 
-// State is what a run tells of itself through its memo.
+// State is what a run shows in its memo.
 type State struct {
 	Elicitations []Elicitation     `json:"elicitations,omitempty"` // in the order of opening
 	Unchecked    []UncheckedSignal `json:"unchecked,omitempty"`    // signals that wait for a worker with their key
 }
 
-// ownEnd is when the time of an elicitation with a limit is over, whatever surrounds
-// it.
+// ownEnd is when the time of an elicitation with a limit is over, regardless of limits
+// around it.
 func (e Elicitation) ownEnd() time.Time {
 	if !e.Limit.IsZero() {
 		return e.Limit

@@ -17,8 +17,8 @@ type failures struct {
 	*origin
 	journal *record.Log
 
-	root     workflow.Context    // of the workflow; done when somebody cancels the run
-	cancel   workflow.CancelFunc // stops whatever is under way
+	root     workflow.Context    // of the workflow; done when the run is cancelled
+	cancel   workflow.CancelFunc // stops all work under way
 	first    *Error              // that ends the run; later ones are consequences
 	reported []Error             // of steps that failed without ending the run at once
 	undoing  bool                // what the run has done is being undone
@@ -53,8 +53,8 @@ func (fs *failures) report(err *Error) {
 // why is the error that ends the run; nil = it has not failed.
 func (fs *failures) why() *Error { return fs.first }
 
-// stopped reports whether the run comes to its end, so that nothing needs to be
-// published before that; what is undone then does.
+// stopped reports whether the run is ending, so that nothing needs to be published
+// before; compensations publish.
 func (fs *failures) stopped() bool {
 	return (fs.first != nil || fs.cancelled()) && !fs.undoing
 }
@@ -62,7 +62,7 @@ func (fs *failures) stopped() bool {
 // undoes reports that what the run has done is undone from now on.
 func (fs *failures) undoes() { fs.undoing = true }
 
-// cancelled reports whether somebody has cancelled the run.
+// cancelled reports whether the run was asked to cancel.
 func (fs *failures) cancelled() bool { return fs.root.Err() != nil }
 
 // settle finds out with what the run ends, when its steps have all settled. The errors of
@@ -80,8 +80,8 @@ func (fs *failures) settle(unfinished string) {
 	}
 }
 
-// reportedBefore adds what scripts have reported in the executions before this one
-// and that it has not come to, in branches that were stopped.
+// reportedBefore adds what scripts have reported in earlier executions and this one has
+// not reached, in stopped branches.
 func (fs *failures) reportedBefore() {
 	for path, e := range fs.journal.Ahead() {
 		if report, ok := e.Kind.(record.Report); ok {

@@ -147,7 +147,7 @@ func shownContent(content json.RawMessage) json.RawMessage {
 	return content
 }
 
-// closeAs does so for one of which the end is known.
+// closeAs does so with a known end.
 func (gs *gates) closeAs(ctx workflow.Context, g *gate, end Elicitation) {
 	e := gs.elicitations.at(g.index)
 	delete(gs.opened, e.ID)

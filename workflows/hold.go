@@ -14,9 +14,9 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 )
 
-// What holds a call back, as AttrWaiting and a Hold say it.
+// The reasons for holding a call, as in AttrWaiting and a Hold.
 const (
-	HeldByBreaker     = "breaker"     // the backend has failed, and is left alone for a while
+	HeldByBreaker     = "breaker"     // the backend has failed, and gets no calls for a while
 	HeldByRate        = "rate"        // the backend has been called as often as it may be
 	HeldByConcurrency = "concurrency" // as many calls of the backend are under way as may be
 	HeldByKey         = "key"         // a signal has come that was signed with a key which no worker has that has looked at it
@@ -49,7 +49,7 @@ const (
 // A Hold reports that a call was not made, since its backend takes no more for now,
 // since a worker could not read it, or since no worker executes a run above.
 type Hold struct {
-	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload, HeldByParent, HeldByBackend; "" = no limit, the call comes to another process
+	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload, HeldByParent, HeldByBackend; "" = no limit, the call moves to another process
 	Pause time.Duration `json:"pause"` // after which it is to be made again; its place is kept as long
 
 	took time.Duration // of an attempt before
@@ -62,9 +62,9 @@ func (a Attempt) ReportHold(h Hold) error {
 		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*e, h}})
 }
 
-// ReportUnreachable is the failure of a call that was not sent, of which the run is to
-// show that it waits for the backend: it makes the same call after a pause, within the
-// time and the attempts that are left of it.
+// ReportUnreachable is the failure of a call that was not sent. The run shows that it
+// waits for the backend: it makes the same call after a pause, within its remaining
+// time and attempts.
 func (a Attempt) ReportUnreachable(e *Error, pause time.Duration) error {
 	shown := *e
 	shown.Category = codes.CategoryHeld
@@ -84,9 +84,9 @@ func Unread(activity string, reason error) error {
 	})
 }
 
-// holdOf reports what holds the call that failed with an error; nil = it is not held.
-// One whose process is gone and that had not left by then is held as well: until
-// another process takes it.
+// holdOf returns what holds the call that failed with an error; nil = it is not held. A
+// call that had not been sent when its process died is held until another process takes
+// it.
 func (q request) holdOf(err error) *Hold {
 	var te *temporal.TimeoutError
 	if q.tool.Limited && errors.As(err, &te) && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT && !te.HasLastHeartbeatDetails() {
@@ -95,7 +95,7 @@ func (q request) holdOf(err error) *Hold {
 	return heldIn(err)
 }
 
-// heldIn is what an activity has told that holds it; nil = nothing.
+// heldIn is the hold that an activity has reported; nil = none.
 func heldIn(err error) *Hold {
 	var app *temporal.ApplicationError
 	var e Error
@@ -149,11 +149,11 @@ func (hs *holds) why() string {
 	return ""
 }
 
-// sendInTurn makes a call as soon as the limits of its backend let it. While it
-// is held nothing is under way: nothing was sent, the time of the step stands
-// still, and no attempt of onError's is used.
+// sendInTurn makes a call as soon as the limits of its backend let it. While it is held
+// nothing was sent, the time limit of the step pauses, and no attempt of onError is
+// used.
 func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
-	q.earlierUnknown = q.earlierUnknown || cs.sent.repeats(q.path) // left by an execution before
+	q.earlierUnknown = q.earlierUnknown || cs.sent.repeats(q.path) // unknown from an earlier execution
 	defer q.fresh()
 	for absent := 0; ; {
 		sent, hold, failure := cs.send(ctx, *q, digest, result)
@@ -184,8 +184,7 @@ func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, res
 	}
 }
 
-// waitsFor has a call whose backend cannot be reached be made again after a pause, if
-// there is time left.
+// waitsFor repeats a call to an unreachable backend after a pause, if there is time.
 func (q *request) waitsFor(hold *Hold) bool {
 	hold.Pause = max(hold.Pause, minHold)
 	q.waits, q.used = true, q.used+1 // the call was attempted
@@ -199,7 +198,7 @@ func pauseUnread(before int) time.Duration {
 	return min(unreadPause<<min(before, 10), maxUnreadPause)
 }
 
-// hold waits until a call is to be made again, which the run tells meanwhile.
+// hold waits until a call is to be made again, and shows that meanwhile.
 func (hs *holds) hold(ctx workflow.Context, q *request, h Hold) error {
 	h.Pause = max(h.Pause, minHold)
 	if h.Why != heldByHost && h.Why != HeldByBackend {

@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Names of what keeps limits across processes; they stand in histories.
+// Names of what keeps limits across processes; histories contain them.
 const (
 	HostType    = ownTypes + "backend-host"   // workflow; no composite tool has such a name
 	HostName    = "ServeBackend"              // activity: serves the queue of a backend until its process stops
@@ -16,8 +16,8 @@ const (
 	ReleaseName = "ReleaseCall"               // activity, on the queue of a backend
 )
 
-// HostLost is after how long a process that keeps the limits of a backend, and does not
-// report that it is there, is replaced by another.
+// HostLost is after how long without a heartbeat the process that keeps the limits of a
+// backend is replaced by another.
 const HostLost = 10 * time.Second
 
 // BackendQueue is the task queue of a backend with limits, and the ID of the
@@ -28,8 +28,8 @@ func BackendQueue(backend string) string { return TaskQueue + "-backend-" + back
 // executes its only activity, for as long as that process reports that it does. So
 // limits that are kept in its memory hold for all.
 //
-// It never ends by itself: runs that have begun may call the backend by its
-// queue a month from now, whatever the configuration says then.
+// It never ends by itself: runs that have begun may call the backend through its queue
+// a month from now, even if the configuration has changed.
 func BackendHost(ctx workflow.Context, backend string) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		Summary:             "keeps the limits of " + backend,
@@ -41,8 +41,8 @@ func BackendHost(ctx workflow.Context, backend string) error {
 	return workflow.ExecuteActivity(ctx, HostName, backend).Get(ctx, nil)
 }
 
-// A BackendState is how the limits of a backend stand. It is the details of the
-// heartbeats with which a process reports that it keeps them.
+// A BackendState is the state of a backend's limits. It is the details of the
+// heartbeats of the process that keeps them.
 type BackendState struct {
 	Host     string    `json:"host"`              // the process that keeps them
 	Breaker  string    `json:"breaker,omitempty"` // closed, open, half-open; "" = it has none
@@ -51,7 +51,7 @@ type BackendState struct {
 	Waiting  int       `json:"waiting"`           // calls that have a place in the line
 
 	Spent time.Time `json:"spent,omitzero"` // when the rate let no call begin; zero = there is no rate
-	Told  time.Time `json:"told,omitzero"`  // when the process has said this
+	Told  time.Time `json:"told,omitzero"`  // when the process has reported this
 	Done  bool      `json:"done,omitempty"` // it lets nothing through any more
 }
 
@@ -62,10 +62,10 @@ type PermitRequest struct {
 	Ticket   string `json:"ticket"`             // names the call
 	Renew    bool   `json:"renew,omitempty"`    // the call takes longer
 	Released bool   `json:"released,omitempty"` // the call has ended
-	Outcome  string `json:"outcome,omitempty"`  // of a call that has ended: answered, failed; "" = says nothing about the backend
+	Outcome  string `json:"outcome,omitempty"`  // of a call that has ended: answered, failed; "" = no evidence about the backend
 }
 
-// What a PermitRequest says of a call that has ended.
+// The outcomes in a PermitRequest.
 const (
 	CallAnswered = "answered"
 	CallFailed   = "failed"

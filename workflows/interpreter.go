@@ -84,9 +84,9 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	}
 }
 
-// watch has the run see what happens to it: that a workflow task has begun, that a time
-// is over, that a signal has come. It is one coroutine for all, which outlives a run that
-// was cancelled: compensations ask, and called runs tell, until it ends.
+// watch lets the run see events: a new workflow task, a timer, a signal. It is one
+// coroutine for all, which outlives a cancelled run: compensations ask, and called runs
+// report, until it ends.
 func (r *run) watch(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	workflow.GoNamed(ctx, "watch", func(ctx workflow.Context) {

@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Names that stand in histories and must never change.
+// Names in histories; they must never change.
 const (
 	TaskQueue      = "perdure"
 	AnswerSignal   = "elicitation-answer"
@@ -44,7 +44,7 @@ const (
 	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, key, payload, parent, backend, breaker, rate, concurrency; unset = nothing
 )
 
-// WaitingKinds are what AttrWaiting may say, as far as this build knows.
+// WaitingKinds are the values of AttrWaiting in this build.
 var WaitingKinds = append([]string{
 	WaitsFor(Question), string(Credentials), string(Reconciliation), string(Compensation),
 }, HeldKinds...)
@@ -56,9 +56,9 @@ var HeldKinds = []string{HeldByKey, HeldByPayload, HeldByParent, HeldByBackend, 
 // A Status is the state of a run.
 type Status string
 
-// The statuses. Waiting is running with something that a person must do. A run
-// that is quarantined takes its workers down, so it is not executed; it cannot
-// say so itself, nor that it was terminated: ended by force, at Temporal.
+// The statuses. Waiting is running with something that a person must do. A quarantined
+// run kills its workers, so it is not executed; like a run terminated at Temporal it
+// cannot set its status itself.
 const (
 	Running     Status = "running"
 	Waiting     Status = "waiting"
@@ -101,18 +101,18 @@ type RunInput struct {
 	Tools          map[string]definitions.Tool `json:"tools,omitempty"`          // by the name that steps use
 	Journal        map[StepPath]record.Entry   `json:"journal,omitempty"`        // by step path; results that are reused
 	Open           []Elicitation               `json:"open,omitempty"`           // elicitations that were open when the run continued as new
-	Continued      bool                        `json:"continued,omitempty"`      // whether this execution continues with a run, so that the journal holds whatever its templates would come to now
+	Continued      bool                        `json:"continued,omitempty"`      // whether this execution continues a run, so that the journal counts even if its templates would give other values now
 	Resumption     *Resumption                 `json:"repair,omitempty"`         // nil = this is no resumption
-	WasReset       bool                        `json:"wasReset,omitempty"`       // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
+	WasReset       bool                        `json:"wasReset,omitempty"`       // an earlier execution was reset, so that calls may have been made that are not in the journal
 	Unread         map[StepPath]bool           `json:"unread,omitempty"`         // by step path: calls of unsafe tools that workers could not read, and that wait
 	EarlierUnknown map[StepPath]string         `json:"earlierUnknown,omitempty"` // by step path: keyed tools whose call may have been executed
 	Unchecked      []UncheckedSignal           `json:"unchecked,omitempty"`      // signals that wait for a worker with the key with which they were signed
-	Asked          map[StepPath]int            `json:"asked,omitempty"`          // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
+	Asked          map[StepPath]int            `json:"asked,omitempty"`          // by step path: how often earlier executions have asked, where neither Journal nor Open has it
 	MaxValue       int                         `json:"maxValue,omitempty"`       // bytes of the arguments and the output of a tool, and of the result, where large values are kept elsewhere; 0 = MaxResultSize
 	MaxJournal     int                         `json:"maxJournal,omitempty"`     // bytes of this input, with its journal, where large values are kept elsewhere; 0 = MaxResultSize
 	Started        time.Time                   `json:"started,omitzero"`         // from when the timeout counts; zero = now
-	Parent         *Parent                     `json:"parent,omitempty"`         // the run of which a step has called this one; nil = a caller has
-	Within         string                      `json:"within,omitempty"`         // what stands before step paths in effect keys: the steps of the lineage that this run is part of
+	Parent         *Parent                     `json:"parent,omitempty"`         // the run whose step has called this one; nil = a caller started it
+	Within         string                      `json:"within,omitempty"`         // prefix of step paths in effect keys: the steps of the lineage that this run is part of
 	As             string                      `json:"as,omitempty"`             // composite tool in whose right a step has called this one; "" = in that of the caller
 	Limit          time.Duration               `json:"limit,omitempty"`          // timeout that the step gives, which counts instead of that of the definition; 0 = none
 
@@ -132,11 +132,11 @@ const ownTypes = "perdure/"
 // that name.
 func ExecutesRun(workflowType string) bool { return !strings.HasPrefix(workflowType, ownTypes) }
 
-// A Parent is the run of which a step has called another run.
+// A Parent is the run whose step has called another run.
 type Parent struct {
 	RunID    string   `json:"runId"`
 	StepPath StepPath `json:"stepPath"`
-	Adopted  bool     `json:"adopted,omitempty"` // Temporal does not tell it how this run ends, so this one does
+	Adopted  bool     `json:"adopted,omitempty"` // Temporal does not report to it how this run ends, so this one does
 }
 
 // A Resumption reports that an execution repeats one that has ended: what that one
@@ -179,7 +179,7 @@ type Failure struct {
 	Kept int `json:"kept,omitempty"` // as of a RunResult: here is the error only
 }
 
-// What a run records and also tells, from the activity to the client.
+// What a run records and also shows to clients, through the activity.
 type (
 	Error       = record.Error
 	Effects     = record.Effects
@@ -246,16 +246,16 @@ type ToolCall struct {
 	Beside         []string           `json:"beside,omitempty"`        // content blocks that the output has beside structured content, by name
 	Decided        time.Time          `json:"decided,omitzero"`        // when the run had seen what had happened to it and made up its mind, by Temporal's clock
 	Parent         string             `json:"parent,omitempty"`        // ID of the run that has called this one, which may have been stopped; "" = none, or the call undoes another
-	Unread         bool               `json:"unread,omitempty"`        // workers could not read the call, the last of which may have been given it after it was made, which its history tells
-	Waits          bool               `json:"waits,omitempty"`         // the run shows that it waits for the backend, so the call is repeated without telling it
+	Unread         bool               `json:"unread,omitempty"`        // workers could not read the call; the last of them may have got it after it was made, which its history shows
+	Waits          bool               `json:"waits,omitempty"`         // the run shows that it waits for the backend, so the call is repeated without a report
 }
 
-// StepProgress is what the backend of a call that is under way told last. It is
-// the details of the activity's heartbeats, so it is at hand for as long as the
-// call is, and no part of history.
+// StepProgress is the last progress of the backend of a call under way. It is the
+// details of the activity's heartbeats, so it exists only as long as the call, and is
+// not in history.
 type StepProgress struct {
 	StepPath StepPath `json:"stepPath"`
-	Progress float64  `json:"progress,omitempty"` // 0 = nothing was told
+	Progress float64  `json:"progress,omitempty"` // 0 = none reported
 	Total    float64  `json:"total,omitempty"`    // 0 = unknown
 	Message  string   `json:"message,omitempty"`  // shortened to MaxProgressMessage bytes
 }
@@ -278,8 +278,8 @@ type ToolResult struct {
 // follows a run reads the step path from it; see ReadSummary.
 func Summary(path StepPath, what string) string { return string(path) + ": " + what }
 
-// WaitsForAnswer is what the Summary of a timer says of a question; of a step that
-// waits for anything else it begins with "waits" as well.
+// WaitsForAnswer is the Summary of a timer of a question; for a step that waits for
+// anything else it begins with "waits" as well.
 const WaitsForAnswer = "waits for an answer"
 
 // WaitsUntil begins the Summary of a timer for which a step waits, or a line of a
@@ -291,7 +291,7 @@ func callSummary(path StepPath, tool definitions.Tool) string {
 	return Summary(path, tool.Name+effectMark(tool.Effect))
 }
 
-// effectMark is how a tool's effect class stands beside its name.
+// effectMark is how a tool's effect class is shown beside its name.
 func effectMark(e definitions.Effect) string {
 	return " [" + string(cmp.Or(e, definitions.Unsafe)) + "]"
 }

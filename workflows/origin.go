@@ -46,7 +46,7 @@ func newOrigin(ctx workflow.Context, in RunInput, prog *definitions.Program, com
 	return o, nil
 }
 
-// newJournal is what the execution records, beside what its input says of those before.
+// newJournal is the record of the execution, and of earlier ones from its input.
 func (o *origin) newJournal() *record.Log {
 	in := o.in
 	in.Journal, in.Open = nil, nil

@@ -17,9 +17,9 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// An Attempt is one attempt of a tool call. Its methods report what an outcome of it
-// that is no success comes to, and whether the call is repeated because of it: the
-// effect contract. Report makes of both what Temporal knows.
+// An Attempt is one attempt of a tool call. Its methods classify an outcome without
+// success, and decide whether the call is repeated because of it: the effect contract.
+// Report translates both for Temporal.
 type Attempt struct {
 	Call   ToolCall
 	Number int // 1 = first
@@ -39,8 +39,8 @@ func (a Attempt) WorthRepeating() bool {
 	return a.Number <= max(a.Call.MaxAttempts, lossAttempts)
 }
 
-// What stands in a message between the name of a tool and the reason of its
-// failure, and what follows where the outcome is not known.
+// Parts of a message: between the name of a tool and the reason of its failure, and
+// after it where the outcome is unknown.
 const (
 	answeredWords    = " failed: "
 	refusedWords     = " was refused: "
@@ -54,7 +54,7 @@ const (
 )
 
 // Answered is the failure of a call that the backend answered with an error: a known
-// outcome, repeated as often as onError says. An empty message represents an answer
+// outcome, repeated as often as onError allows. An empty message represents an answer
 // without one.
 func (a Attempt) Answered(message string) (e *Error, repeat bool) {
 	if message == "" {
@@ -71,8 +71,8 @@ func (a Attempt) Refused(reason string) (e *Error, repeat bool) {
 	return a.error(codes.Refused, codes.CategoryTool, refusedWords+reason), a.Number < a.Call.MaxAttempts
 }
 
-// Unavailable is the failure of a call that never left. It is repeated until
-// the step's time is up, unless onError gives a number.
+// Unavailable is the failure of a call that was never sent. It is repeated until the
+// step's time is up, unless onError gives a number.
 func (a Attempt) Unavailable(reason string) (e *Error, repeat bool) {
 	e = a.error(codes.BackendUnavailable, codes.CategoryTool, unavailableWords+a.Call.Backend+unreachableWords+reason)
 	e.Retryable = true
@@ -116,9 +116,9 @@ func (a Attempt) Held(why string) (e *Error, repeat bool) {
 	return e, false
 }
 
-// Lost is the failure of a call that left and gave no answer: an unknown outcome.
-// What may be repeated is repeated a few times only, since the call may be what
-// takes its backend down.
+// Lost is the failure of a call that was sent and got no answer: an unknown outcome.
+// Repeatable calls are repeated a few times only, since the call may be what takes its
+// backend down.
 func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
 	e, repeat = a.TurnedDown(reason)
 	next := a
@@ -126,9 +126,9 @@ func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
 	return e, repeat && (next.WorthRepeating() || a.Unsent)
 }
 
-// TurnedDown is the failure of a call that was answered by somebody who reports that
-// the backend is unavailable or overloaded. Whether it was executed is not known; what
-// may be repeated is repeated until the step's time is up.
+// TurnedDown is the failure of a call answered by an intermediary that reports the
+// backend as unavailable or overloaded. Its outcome is unknown; repeatable calls are
+// repeated until the step's time is up.
 func (a Attempt) TurnedDown(reason string) (e *Error, repeat bool) {
 	return a.unknown(a.error(codes.ConnectionLost, codes.CategoryTool, lostWords+reason))
 }
@@ -242,8 +242,8 @@ func (a Attempt) unknown(e *Error) (*Error, bool) {
 	return e, e.Retryable
 }
 
-// Report is a failure as Temporal knows it. What it may not repeat is not
-// retryable for Temporal, whatever the client may do.
+// Report is a failure as Temporal knows it. A call that must not be repeated is not
+// retryable for Temporal, even if the client may retry.
 func Report(e *Error, repeat bool) error { return ReportAfter(e, repeat, 0) }
 
 // ReportAfter is Report with the pause before the call is repeated; 0 = as the
@@ -271,11 +271,10 @@ type ContentBlock struct {
 	Data string // base64, of an image or of a resource that is not text
 }
 
-// output is a tool's result as steps see it: the structured content where that is
-// an object, with those content blocks beside it that are wanted and whose names it
-// does not have; otherwise all content blocks. Without anything it is the empty
-// object. Structured content that is no object, as 2026-07-28 allows it, is also the
-// text of a block; if there is none, nothing would be left of it.
+// output is a tool's result as steps see it: the structured content if it is an object,
+// with the wanted content blocks whose names it does not have; otherwise all content
+// blocks, or the empty object. Structured content that is no object, as 2026-07-28
+// allows, must also be the text of a block; without one the text is added.
 func output(structured json.RawMessage, content []ContentBlock, beside []string) (json.RawMessage, error) {
 	blocks := blocksByName(content)
 	structured = bytes.TrimSpace(structured)

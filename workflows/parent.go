@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 )
 
-// A parent is the run of which a step has called this one, and what it knows of it.
+// A parent is the run whose step has called this one, and what it knows of it.
 type parent struct {
 	*origin
 	tasks        *tasks
@@ -16,11 +16,11 @@ type parent struct {
 	failures     *failures
 	elicitations *elicitations
 
-	adopted bool                        // Temporal does not tell it how this run ends, so this one does
+	adopted bool                        // Temporal does not report to it how this run ends, so this one does
 	states  map[string]ElicitationState // what it knows of elicitations, by ID
 	pending int                         // signals to it that are on their way
 	gone    bool                        // it has ended
-	ends    bool                        // it was told that this run ends
+	ends    bool                        // it has the report that this run ends
 }
 
 func newParent(o *origin, t *tasks, s *signals, f *failures, e *elicitations) *parent {
@@ -40,13 +40,12 @@ func (p *parent) known() *Parent {
 	return &known
 }
 
-// hearAdoption notes when the run above has to be told that this one ends.
+// hearAdoption notes whether this run must report its end to the parent.
 func (p *parent) hearAdoption(workflow.Context, Signal, bool) hearing {
 	return hearing{take: func(workflow.Context, Ruling) { p.adopted = true }}
 }
 
-// tellElicitations tells the run that has called this one which elicitations have
-// opened and closed.
+// tellElicitations reports to the parent which elicitations have opened and closed.
 func (p *parent) tellElicitations(ctx workflow.Context) {
 	if p.in.Parent == nil {
 		return
@@ -64,7 +63,7 @@ func (p *parent) tell(ctx workflow.Context, told ChildReport) {
 	p.pending++
 	p.signals.send(ctx, p.in.Parent.RunID, ChildSignal, told, func(err error) {
 		p.pending--
-		if err != nil && !p.gone { // nobody would be asked, and nobody would get the result
+		if err != nil && !p.gone { // no one would be asked, or get the result
 			p.gone = true
 			p.failures.abort(&Error{Code: codes.ParentGone, Category: codes.CategoryCancelled, Message: fmt.Sprintf(
 				"%s was cancelled, since the run %s that has called it has ended", p.in.Definition.Name, p.in.Parent.RunID)})

@@ -9,9 +9,8 @@ import (
 // maxPartial bounds the outputs that travel with a failure.
 const maxPartial = 64 << 10
 
-// maxUndoneBelow bounds the paths of what called runs have undone, in bytes, that
-// travel with a failure: a forEach may have called a thousand. Each of these runs
-// tells its own.
+// maxUndoneBelow bounds the paths of what called runs have undone, in bytes, in a
+// failure: a forEach may have called a thousand. Each of these runs reports its own.
 const maxUndoneBelow = 64 << 10
 
 // fitting are those paths for which there is room, the first ones.

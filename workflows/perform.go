@@ -85,14 +85,14 @@ func (cs *calls) schedule(ctx workflow.Context, q request, call ToolCall, result
 	options.WaitForCancellation = q.undoable
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), CallToolName, call).Get(ctx, result)
 	if options.WaitForCancellation && err != nil && ctx.Err() != nil {
-		return ctx.Err() // whatever it failed with, it was stopped
+		return ctx.Err() // whatever the failure, it was stopped
 	}
 	return err
 }
 
-// performInTurn makes the call where the limits of its backend are kept. How
-// long it takes there until it is sent is no time of the step's, and a call that
-// nobody has taken was not sent.
+// performInTurn makes the call where the limits of its backend are kept. The wait there
+// does not count for the step's time limit, and a call that no process has taken was
+// not sent.
 func (cs *calls) performInTurn(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
 	if q.tool.Effect == definitions.Read {
 		cs.tasks.makeRoom(ctx, record.PayloadSize(call.Arguments))
@@ -117,7 +117,7 @@ func (q request) failure(err error) *Error {
 	var detail Error // of the last attempt that reported
 	var app *temporal.ApplicationError
 	reported := errors.As(err, &app) && app.HasDetails() && app.Details(&detail) == nil
-	// Behind a timeout stands the attempt before the one that it ended.
+	// The cause of a timeout is the previous attempt, whose retry it ended.
 	var te *temporal.TimeoutError
 	if timedOut := errors.As(err, &te); reported && !timedOut {
 		return &detail
@@ -153,8 +153,8 @@ func (q request) failure(err error) *Error {
 	return e
 }
 
-// nothingSent says of a call that no process has taken that it is not under way
-// from an attempt before, which may have stopped with its process without a word.
+// nothingSent reports whether a call that no process has taken has no earlier attempt
+// under way: its process may have died without a report.
 func nothingSent(untaken *temporal.TimeoutError) bool {
 	before := untaken.Unwrap()
 	var app *temporal.ApplicationError

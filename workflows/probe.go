@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/workflows/script"
 )
 
-// scriptProbe is what finds out about a call of a script: what the script says,
-// or else what is said of the tool.
+// scriptProbe is the probe of a call of a script: from the script, or else from the
+// tool.
 func (r *run) scriptProbe(ctx workflow.Context, h *scriptHost, said *script.Probe, tool definitions.Tool) (*probe, error) {
 	if said == nil {
 		return r.probeOf(ctx, h.node, h.at, tool)

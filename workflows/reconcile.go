@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/workflows/script"
 )
 
-// What a person says of a call of unknown outcome.
+// The decisions of a person about a call of unknown outcome.
 const (
 	Happened    = "happened"     // it was executed; with its result, if that is known
 	NotHappened = "not_happened" // it was not: it is called now
@@ -38,7 +38,7 @@ type Reconciled struct {
 	Result  string `json:"result,omitempty"` // JSON object, with Happened; "" = {}
 }
 
-// output is the output that the step has by what the person says.
+// output is the output of the step by the person's decision.
 func (d Reconciled) output() (json.RawMessage, error) {
 	result, err := decodeObject(json.RawMessage(cmp.Or(d.Result, "{}")))
 	if err != nil {
@@ -54,7 +54,7 @@ func (d Reconciled) output() (json.RawMessage, error) {
 	return output, nil
 }
 
-// checkReconciled checks what the schema of a Reconciliation cannot say.
+// checkReconciled checks what the schema of a Reconciliation cannot express.
 func checkReconciled(content json.RawMessage) error {
 	var d Reconciled
 	if err := json.Unmarshal(content, &d); err != nil {
@@ -130,10 +130,9 @@ func (cs *calls) noteUnknown(q request, u *UnknownCall) {
 	cs.journal.Note(q.path, record.Call{Digest: digestOf(q.args), OutcomeUnknown: u})
 }
 
-// unknownBefore is a call that an execution before has left unknown. It is
-// made again, if it is, as it was made then: templates may come to other
-// arguments by now, which would be another call. A resumption that changes something
-// wants it otherwise.
+// unknownBefore is a call whose outcome an earlier execution left unknown. If it is
+// made again, it has its first arguments: templates may give others by now, which would
+// be another call. A resumption with changes uses the new ones.
 func (cs *calls) unknownBefore(q *request) *UnknownCall {
 	e, _ := cs.journal.Earlier(q.path)
 	call, ok := e.Kind.(record.Call)
@@ -198,8 +197,7 @@ func (q request) findProbe() (*probe, error) {
 	return q.probe()
 }
 
-// find lets the probe find out, if there is one. Where it could not, said is a sentence
-// that reports why.
+// find runs the probe, if there is one. On failure, said is a sentence with the reason.
 func (cs *calls) find(ctx workflow.Context, q request, u *UnknownCall, p *probe, err error) (found definitions.Finding, said string) {
 	if p != nil {
 		found, err = cs.askProbe(ctx, q, p, u)

@@ -13,8 +13,8 @@ import (
 
 // The pauses between the attempts of a call.
 const (
-	// steadyDelay is the first pause before a call is repeated of which onError
-	// does not say so; those after it grow.
+	// steadyDelay is the first pause before a call is repeated if onError sets none;
+	// those after it grow.
 	steadyDelay = 250 * time.Millisecond
 
 	retryFactor  = 1.5
@@ -40,10 +40,10 @@ func attempts(e *definitions.OnError) int {
 	return min(e.RetryCount, definitions.MaxRetries) + 1
 }
 
-// retryPolicy lets Temporal repeat what the activity calls repeatable: until the
-// time of the step is up, unless onError gives a number. On an unsafe tool a call
-// that nobody answered for, because it ran out of time or its worker died, is never
-// repeated. So many attempts were used before.
+// retryPolicy lets Temporal repeat what the activity calls repeatable: until the time
+// of the step is up, unless onError gives a number. On an unsafe tool an unanswered
+// call, after a timeout or the death of its worker, is never repeated. used attempts
+// were made before.
 func retryPolicy(e *definitions.OnError, effect definitions.Effect, used int) *temporal.RetryPolicy {
 	p := &temporal.RetryPolicy{
 		InitialInterval:    steadyDelay,
@@ -74,8 +74,7 @@ func Repeatable(e definitions.Effect) bool {
 	return false
 }
 
-// pauseAsAsked waits for as long as the backend has asked to be left alone when it
-// turned a call down.
+// pauseAsAsked waits as long as the backend asked for when it turned a call down.
 func pauseAsAsked(ctx workflow.Context, q request, err error) error {
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) || app.NextRetryDelay() <= 0 {

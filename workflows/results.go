@@ -15,7 +15,7 @@ type results struct {
 	awaited map[string]int // calls whose results are to come into history, by tool
 	largest map[string]int // result that has come, in bytes, by tool
 	reading int            // bytes of the outcomes of called runs that are read
-	called  int            // runs that have not ended, of which Temporal brings maxBrought bytes each
+	called  int            // runs that have not ended; Temporal returns up to maxBrought bytes for each
 	ended   int            // calls whose results have come, or outcomes
 }
 
@@ -23,10 +23,10 @@ func newResults() *results {
 	return &results{awaited: map[string]int{}, largest: map[string]int{}}
 }
 
-// awaitHistoryRoom waits until the result of one more call fits into history with
-// those of the calls under way, each as large as the largest that has come of its
-// tool, or as results may be where none has. It fails where there is no room even for
-// one. What undoes has room of its own.
+// awaitHistoryRoom waits until the result of one more call fits into history with those
+// of the calls under way, each estimated by the largest result of its tool, or by the
+// limit of results. It fails if there is no room even for one. Compensations have room
+// of their own.
 func (cs *calls) awaitHistoryRoom(ctx workflow.Context, q request) *Error {
 	failure, err := cs.results.await(ctx, q.path, func() bool { return cs.hasHistoryRoom(ctx, q) })
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Limits of Temporal that would end a run without a word, or keep it from ever
-// continuing, and how far the interpreter stays away from them.
+// Limits of Temporal that would end a run without an error, or keep it from ever
+// continuing, and the interpreter's distance from them.
 const (
 	maxPending   = 500                // activities at a time, of 2,000
 	maxTask      = 3 << 20            // bytes that one workflow task adds to history, of 4 MiB

@@ -48,7 +48,7 @@ func (h *scriptHost) wait(ctx workflow.Context, site script.Site, what string) (
 // maxShownWaits bounds the places that are named of a script with many branches.
 const maxShownWaits = 5
 
-// waits says at which lines the script waits, for a message; "" = at none.
+// waits lists the lines at which the script waits, for a message; "" = none.
 func (h *scriptHost) waits() string {
 	text := ""
 	for i, w := range h.waiting {
@@ -282,7 +282,7 @@ func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Durati
 	return nil
 }
 
-// Now is the time at which the script came to a place first.
+// Now is the time at which the script first reached a place.
 func (h *scriptHost) Now(ctx workflow.Context, site script.Site) (time.Time, error) {
 	path := h.path(site)
 	if stopped := h.ranOut(ctx, path); stopped != nil {
@@ -334,10 +334,10 @@ func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
 	h.run.scripts.say(ctx, ScriptLine{StepPath: h.path(site), Message: text})
 }
 
-// Progress tells how far the script is.
+// Progress reports how far the script is.
 func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.Progress) {
 	if p.Done == 0 && p.Total == 0 {
-		p.Message = cmp.Or(p.Message, "0") // there is nothing else to tell
+		p.Message = cmp.Or(p.Message, "0") // without a message or number
 	}
 	h.run.scripts.say(ctx, ScriptLine{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
 }

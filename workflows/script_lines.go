@@ -8,9 +8,9 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A ScriptLine is what a script says of its work: a line of its log, or how far it
-// is. It stands in history as the data of a side effect, so everybody who
-// follows the run reads it, on every replica.
+// A ScriptLine is a message of a script: a line of its log, or its progress. It is in
+// history as the data of a side effect, so every follower of the run reads it, on every
+// replica.
 type ScriptLine struct {
 	StepPath StepPath `json:"toldAt"` // names a side effect as one of these
 	Message  string   `json:"message,omitempty"`
@@ -18,13 +18,13 @@ type ScriptLine struct {
 	Total    float64  `json:"total,omitempty"` // 0 = it is no progress, or not known
 }
 
-// Limits of what a run tells.
+// Limits of a run's messages.
 const (
 	MaxTold        = 1000 // lines of one execution; further ones are only in the worker's log
 	MaxToldMessage = 2000 // bytes of one; the rest is cut off
 )
 
-// say puts a line into history.
+// say records a line in history.
 func (sc *scripts) say(ctx workflow.Context, t ScriptLine) {
 	if sc.lines >= MaxTold {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/workflows/script"
 )
 
-// Report tells of a failure with which the script continues, as that of a step whose
+// Report records a failure with which the script continues, as that of a step whose
 // failure does not stop the others.
 func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Error) {
 	path := h.path(site)

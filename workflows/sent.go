@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Sent are the calls of a run of which nothing is known since they were sent, by the
-// path of their step.
+// Sent are the calls of a run that were sent and have no known outcome, by the path of
+// their step.
 type sent struct {
 	keyed   map[StepPath]string      // names of keyed tools
 	unknown map[StepPath]UnknownCall // of unsafe tools

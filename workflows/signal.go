@@ -10,9 +10,9 @@ import (
 	"github.com/perdure/perdure/internal/secrets"
 )
 
-// A Signal is what every signal to a run carries: what it says, and the proof
-// that a process of the installation says it to this run. Temporal takes signals
-// from anybody who reaches it, so a run believes none without proof.
+// A Signal is what every signal to a run carries: a body, and the proof that a process
+// of the installation sent it to this run. Temporal takes signals from any program that
+// reaches it, so a run believes none without proof.
 type Signal struct {
 	Body  json.RawMessage `json:"body"`            // an Answer, Asked, Attached, ChildReport or Adopted
 	Proof string          `json:"proof,omitempty"` // of the signal's name, the run and the body
@@ -21,7 +21,7 @@ type Signal struct {
 	unread error // why it could not be opened or read; nil = it was
 }
 
-// UnmarshalJSON also reads what somebody sends by hand, which is a body alone.
+// UnmarshalJSON also reads a signal sent by hand, which is a body alone.
 func (s *Signal) UnmarshalJSON(data []byte) error {
 	type wire Signal
 	if json.Unmarshal(data, (*wire)(s)) != nil || s.Body == nil {
@@ -68,7 +68,7 @@ func (s Signal) Answer() (Answer, bool) {
 
 // Trust is what a worker believes.
 type Trust struct {
-	Keys *secrets.Keys // sign and check what signals say; nil = none are known
+	Keys *secrets.Keys // sign and check signals; nil = none
 	// Unproven has runs take answers without proof, such as those of temporal workflow
 	// signal. Their histories report which these are.
 	Unproven bool
@@ -95,9 +95,8 @@ const (
 	VerdictHeld     Verdict = "held"           // the worker does not have the key with which it was signed
 )
 
-// A Ruling is what a run has made of a signal that it got. It is in history as
-// the data of a side effect: a replay finds the same, whatever keys there are by
-// then.
+// A Ruling is the run's decision about a signal. It is in history as the data of a side
+// effect: a replay finds the same, even with other keys.
 type Ruling struct {
 	Signal  string  `json:"ruledSignal"` // its name; names a side effect as one of these
 	Verdict Verdict `json:"verdict"`
@@ -105,7 +104,7 @@ type Ruling struct {
 	Key     string  `json:"key,omitempty"`    // ID of the key with which it was signed, of one that is held
 	Again   bool    `json:"again,omitempty"`  // it was held before
 
-	// Of an Answer, as far as it says so; each at most maxRuled bytes.
+	// Of an Answer, unproven; each at most maxRuled bytes.
 	ElicitationID string `json:"elicitationId,omitempty"`
 	Action        string `json:"action,omitempty"`
 	By            string `json:"by,omitempty"`

@@ -10,8 +10,8 @@ import (
 type hearing struct {
 	about  Ruling                                  // that is to be; what it is about is given
 	refuse string                                  // why it is not taken, though it is proven; "" = it is
-	strict bool                                    // it is not taken without proof, whatever the settings say
-	take   func(ctx workflow.Context, made Ruling) // has the run do what it says
+	strict bool                                    // it always needs proof, whatever the settings
+	take   func(ctx workflow.Context, made Ruling) // applies the signal
 }
 
 // A mailbox has the signals of one name.
@@ -32,7 +32,7 @@ func (ss *signals) box(name string) *mailbox {
 	return nil
 }
 
-// Signals are what comes to a run from outside, and what it sends to other runs.
+// Signals are those that a run receives, and those that it sends to other runs.
 type signals struct {
 	*origin
 	tasks   *tasks
@@ -92,8 +92,8 @@ func (ss *signals) arrived() bool {
 }
 
 // rule decides on a signal, for the first time or, round by round, again, and reports
-// whether that was all. The signal, which has left its mailbox, is under way until
-// then: the next execution would not get it.
+// whether that was all. Until then the signal, which is no longer in its mailbox, is
+// under way: the next execution would not get it.
 func (ss *signals) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (settled bool) {
 	ss.budget.begins()
 	defer ss.budget.ends()

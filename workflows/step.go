@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 )
 
-// A stepStatus is where a step stands. Templates see the last three.
+// A stepStatus is the state of a step. Templates see the last three.
 type stepStatus string
 
 const (
@@ -39,7 +39,7 @@ type stepState struct {
 	after []*definitions.Node // that depend on it
 }
 
-// An Outcome is what came of executing a step or one item of a forEach.
+// An Outcome is the result of executing a step or one item of a forEach.
 type Outcome struct {
 	status  stepStatus
 	output  any
@@ -70,9 +70,8 @@ func (o *Outcome) answeredAs(s *definitions.Step, by *Answer) {
 	}
 }
 
-// failedStep is the outcome of a failed step: its defaults stand in for the
-// output where it continues. What fails because the run is being stopped is
-// not a failure of its own.
+// failedStep is the outcome of a failed step: its defaults replace the output where it
+// continues. A failure because the run is being stopped is not the step's own.
 func failedStep(ctx workflow.Context, n *definitions.Node, at place, err *Error) Outcome {
 	if ctx.Err() != nil && err.Category == codes.CategoryCancelled {
 		return Outcome{status: stepStopped, err: err}

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Steps are the graph of a run: where each of its steps is, and what came of it.
+// Steps are the graph of a run: the state and outcome of each step.
 type steps struct {
 	*origin
 	journal      *record.Log
@@ -128,15 +128,15 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 	st.board.showDetails(ctx)
 }
 
-// failsAlone reports whether a script that is the definition fails the run whatever the
-// failure mode is, which is for what the script reports.
+// failsAlone reports whether a definition's script fails the run in every failure mode,
+// since the mode is for the failures that the script reports.
 func (st *steps) failsAlone() bool {
 	mode := st.program.Definition.FailureMode
 	return mode == definitions.FailLate || mode == definitions.BestEffort
 }
 
-// stepFailed does what the definition's failure mode says about a step that
-// failed and does not continue.
+// stepFailed applies the definition's failure mode to a step that failed and does not
+// continue.
 func (st *steps) stepFailed(err *Error) {
 	switch st.program.Definition.FailureMode {
 	case definitions.FailLate, definitions.BestEffort:
@@ -158,7 +158,7 @@ func (st *steps) attempt(ctx workflow.Context, n *definitions.Node, at place) Ou
 		out = st.work(ctx, n, at)
 	}
 	switch {
-	case out.answer != nil: // that says it
+	case out.answer != nil: // the answer has it
 	case out.status == stepSkipped:
 		st.journal.NoteSkipped(at.path)
 	case out.status == stepFailed:
@@ -168,7 +168,7 @@ func (st *steps) attempt(ctx workflow.Context, n *definitions.Node, at place) Ou
 }
 
 // isDue reports whether a step is to run. One that has begun in the execution before
-// continues, whatever its condition would say now.
+// continues, whatever its condition is now.
 func (st *steps) isDue(ctx workflow.Context, n *definitions.Node, at place) (bool, error) {
 	if was, ok := st.journal.Begun(at.path); ok {
 		end, _ := was.Kind.(record.End)

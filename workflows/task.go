@@ -108,7 +108,7 @@ func (t *tasks) readyToRead(ctx workflow.Context) {
 }
 
 // stillIn reports whether the workflow task of a number is certainly still under way,
-// so that nothing has left that was to be sent with it.
+// so that none of its commands has been sent.
 func (t *tasks) stillIn(ctx workflow.Context, number int) bool {
 	now := t.current(ctx)
 	return now.number == number && now.length > 0

@@ -29,7 +29,7 @@ type UncheckedSignal struct {
 	Key    string    `json:"key"`              // ID of the key
 	Since  time.Time `json:"since"`
 
-	// Of an Answer, as it says.
+	// Of an Answer, unproven.
 	ElicitationID string `json:"elicitationId,omitempty"`
 	By            string `json:"by,omitempty"`
 	AnswerID      string `json:"answerId,omitempty"`
@@ -101,7 +101,7 @@ func (ss *signals) uncheckedFor(elicitation string) bool {
 	return slices.ContainsFunc(ss.unchecked, func(u UncheckedSignal) bool { return u.ElicitationID == elicitation })
 }
 
-// shown is what the memo says of these signals.
+// shown is the part of the memo for these signals.
 func (ss *signals) shown() []UncheckedSignal {
 	var shown []UncheckedSignal
 	for _, u := range ss.unchecked {

@@ -59,8 +59,8 @@ type Options struct {
 	RetiredKeys [][]byte
 	// Bodies are what large answers share with other requests. nil = their own.
 	Bodies *web.Bodies
-	// PublicURL is under what browsers reach the server, if that is not what
-	// the Host header says. "" = it is.
+	// PublicURL is where browsers reach the server, if not at the Host header. "" =
+	// they do.
 	PublicURL string
 
 	Logger *slog.Logger // nil = slog.Default()
@@ -158,7 +158,7 @@ func (in *inbox) signedFor(r *http.Request, who auth.Identity, what ...string) b
 	return valid
 }
 
-// visible finds a run that the visitor may see, or answers that there is none.
+// visible finds a run that the visitor may see, or answers 404.
 func (in *inbox) visible(w http.ResponseWriter, r *http.Request, who auth.Identity) (*runs.Run, bool) {
 	id := runs.RunID(r.PathValue("id"))
 	run, err := in.Runs.Get(r.Context(), id)

@@ -122,8 +122,8 @@ func (e *entry) fill(sent url.Values) {
 	}
 }
 
-// content is the answer that was entered, or the reason why there is none. What
-// was left empty is not in it.
+// content is the answer that was entered, or the reason why there is none. Empty fields
+// are not in it.
 func (e *entry) content() (content json.RawMessage, reason string) {
 	fields := map[*view.Field]json.RawMessage{}
 	for _, f := range e.Fields {
@@ -177,9 +177,8 @@ func (f *field) number() (value json.RawMessage, problem string) {
 	return value, ""
 }
 
-// chosen are the values of the boxes that are ticked. None at all is no answer where
-// the field may be omitted, and otherwise an empty list; where there is a default,
-// nobody leaves it out.
+// chosen are the values of the ticked boxes. None is no answer where the field is
+// optional without a default, and otherwise an empty list.
 func (f *field) chosen() json.RawMessage {
 	values := []json.RawMessage{}
 	for _, c := range f.Choices {
@@ -197,7 +196,7 @@ func (f *field) chosen() json.RawMessage {
 	return list
 }
 
-// explain tells the fields what a reason says of them: NAME is required; …
+// explain assigns the parts of a reason to their fields: NAME is required; …
 func (e *entry) explain(reason string) {
 	for _, problem := range strings.Split(reason, "; ") {
 		for _, f := range e.Fields {

@@ -53,7 +53,7 @@ func parsePlace(s string) place {
 func (in *inbox) list(w http.ResponseWriter, r *http.Request, who auth.Identity) {
 	at := parsePlace(r.URL.Query().Get("from"))
 	rows, next, more, err := in.rows(r, who, at)
-	if err != nil && at != (place{}) { // the index has changed, or somebody tried a place
+	if err != nil && at != (place{}) { // the index has changed, or the place was made up
 		in.Logger.Info("cannot list open elicitations from a cursor", "error", err)
 		http.Redirect(w, r, Prefix, http.StatusSeeOther)
 		return

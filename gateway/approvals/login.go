@@ -26,7 +26,7 @@ func (in *inbox) login(w http.ResponseWriter, r *http.Request) {
 		in.loginByLink(w, r, to)
 	case auth.LoginToken:
 		in.askToSignIn(w, http.StatusOK, to, "")
-	default: // Authenticate reports why nobody can
+	default: // Authenticate returns the reason
 		http.Redirect(w, r, Prefix, http.StatusSeeOther)
 	}
 }
@@ -84,7 +84,7 @@ func (in *inbox) loginByToken(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, in.Login.ReturnTo(to), http.StatusSeeOther)
 }
 
-// refuseSignIn reports why somebody was not signed in by a link or a token.
+// refuseSignIn explains why a link or a token did not sign the user in.
 func (in *inbox) refuseSignIn(w http.ResponseWriter, r *http.Request, to string, err error, reason string) {
 	in.Logger.Info("refusing to sign in", "remote", r.RemoteAddr, "error", err)
 	switch {

@@ -19,7 +19,7 @@ func (m moment) Machine() string { return m.UTC().Format(time.RFC3339) }
 // Clock is the time of day, in UTC, since the reader's zone is unknown.
 func (m moment) Clock() string { return m.UTC().Format("2 January 2006, 15:04 UTC") }
 
-// Distance is how far away it is, such as "3 minutes ago".
+// Distance is the time from now, such as "3 minutes ago".
 func (m moment) Distance() string {
 	d := m.now.Sub(m.Time)
 	if d < 0 {

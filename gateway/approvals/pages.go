@@ -31,8 +31,8 @@ type pages struct {
 // A page is what all pages have.
 type page struct {
 	Title   string
-	Visitor string // "" = nobody is signed in
-	Leave   string // token of the form that signs out; "" = nobody is signed in
+	Visitor string // "" = not signed in
+	Leave   string // token of the form that signs out; "" = not signed in
 }
 
 type listData struct {
@@ -123,9 +123,9 @@ func withMarks(page string) string {
 	return strings.Replace(shown, placeOfMarks, advice, 1)
 }
 
-// A jsonPart is a string of JSON, or what is between two of them. Each string is
-// laid out by itself: letters that are written from right to left change the order
-// of nothing else.
+// A jsonPart is a string of JSON, or the text between two of them. Each string is laid
+// out by itself: letters that are written from right to left change the order of
+// nothing else.
 type jsonPart struct {
 	Text   string
 	String bool

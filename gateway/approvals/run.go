@@ -68,7 +68,7 @@ func (q question) Excerpt() string {
 // A wording reports what the answers to a kind of question mean; an answer without
 // words is not offered.
 type wording struct {
-	About                   string // whom or what it is for; "" = as everybody expects
+	About                   string // whom or what it is for; "" = the usual
 	Accept, Decline, Cancel string
 	Hint                    string
 }

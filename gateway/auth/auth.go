@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Anonymous is the subject of everybody where nobody has to report who they are.
+// Anonymous is the subject of all callers where none must authenticate.
 const Anonymous = "anonymous"
 
 // An Identity is who sent a request.
@@ -21,7 +21,7 @@ type Identity struct {
 	Issuer  string // URL of who vouches for the subject; "" = this installation
 	Groups  []string
 	Scopes  []string
-	Client  string    // the program that sent it, if its credentials say so
+	Client  string    // the program that sent it, if its credentials name it
 	Expires time.Time // zero = never
 	// Token is the bearer token as it came. It is for being exchanged while
 	// the request lasts; it is never stored, logged or marshalled.
@@ -49,10 +49,9 @@ const (
 // Plain reports whether a name can be a subject without an issuer.
 func Plain(name string) bool { return name != "" && !strings.Contains(name, issuerEnd) }
 
-// Caller names who an identity is, and nobody else: the subject, for one
-// with an issuer ISSUER#SUBJECT, so that equal subjects of two issuers are two
-// callers. It is what runs keep as their caller. One of more than 200 bytes
-// is cut, and ends with a digest of the whole.
+// Caller names exactly one identity: the subject, or with an issuer ISSUER#SUBJECT, so
+// that equal subjects of two issuers are two callers. It is what runs keep as their
+// caller. One of more than 200 bytes is cut, and ends with a digest of the whole.
 func (who Identity) Caller() string {
 	p := who.Subject
 	if who.Issuer != "" {
@@ -66,8 +65,7 @@ func (who Identity) Caller() string {
 	return strings.ToValidUTF8(p[:maxCaller-len(digest)-1], "") + "." + digest
 }
 
-// Known is the Caller of an identity that had to show who it is; "" = nobody
-// had to.
+// Known is the Caller of an authenticated identity; "" = not authenticated.
 func (who Identity) Known() string {
 	if who.Issuer == "" && who.Subject == Anonymous {
 		return ""
@@ -75,8 +73,8 @@ func (who Identity) Known() string {
 	return who.Caller()
 }
 
-// FromCaller is the inverse of Caller, as far as a policy can tell: what
-// is left of a caller once its request is over.
+// FromCaller is the inverse of Caller, as far as a policy needs it: the identity that
+// is known of a caller once its request is over.
 func FromCaller(caller string, groups []string) Identity {
 	issuer, subject, ok := strings.Cut(caller, issuerEnd)
 	if !ok {
@@ -85,9 +83,9 @@ func FromCaller(caller string, groups []string) Identity {
 	return Identity{Issuer: issuer, Subject: subject, Groups: groups}
 }
 
-// An Authenticator finds out who sent a request. Its error is answered 401
-// unless it is a *Refusal that says otherwise; the text of any other error is
-// not shown to the client.
+// An Authenticator identifies the sender of a request. Its error is answered 401 unless
+// it is a *Refusal with another status; the text of any other error is not shown to the
+// client.
 type Authenticator interface {
 	Authenticate(*http.Request) (Identity, error)
 }

@@ -56,7 +56,7 @@ var (
 // it fetch, and never forgets a key.
 type keySet struct {
 	issuer string
-	url    string // "" = what the issuer's discovery document says
+	url    string // "" = from the issuer's discovery document
 	client *http.Client
 	log    *slog.Logger
 	now    func() time.Time

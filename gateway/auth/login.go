@@ -15,7 +15,7 @@ import (
 // ErrNotSignedIn is why a browser is not let in before its user has signed in.
 var ErrNotSignedIn = errors.New("not signed in")
 
-// ErrCallerToken is why a token signs nobody in that is good for calling.
+// ErrCallerToken is the error of signing in with a token for callers.
 var ErrCallerToken = errors.New("this token is for programs; it does not open this page")
 
 var errClosed = errors.New("nobody can sign in here; configure incomingAuth.oidc.clientId or approvals.tokenFile of this server")
@@ -25,14 +25,14 @@ type LoginKind int
 
 // The kinds of login.
 const (
-	LoginClosed LoginKind = iota // nobody can
+	LoginClosed LoginKind = iota // no one can sign in
 	LoginLink                    // by a one-time link, the person at the terminal of this machine
 	LoginToken                   // by a token of their own
 	LoginOIDC                    // at an OpenID Connect issuer
 )
 
-// LoginOptions report how people sign in: by the first of OIDC, Tokens and Link. With
-// none of them nobody does.
+// LoginOptions set how people sign in: by the first of OIDC, Tokens and Link. With none
+// of them no one can.
 type LoginOptions struct {
 	// PublicURL is under what browsers reach the server, without the path of
 	// the pages: https://perdure.example.com. Required with OIDC. With https,
@@ -54,9 +54,9 @@ type LoginOptions struct {
 	// Tokens authenticates a request with a bearer token: one signs in with such a
 	// token, which is checked again at every request.
 	Tokens Authenticator
-	// Callers authenticates the requests of programs, whose tokens sign nobody in:
-	// a program that calls is not the person who approves. nil = such tokens are
-	// taken if Tokens takes them.
+	// Callers authenticates the requests of programs. Its tokens sign no person in: a
+	// program that calls is not the person who approves. nil = such tokens are accepted
+	// if Tokens accepts them.
 	Callers Authenticator
 	// Link lets in the person at the terminal of this machine as Anonymous, by a
 	// one-time link that NewLinkCode has made with Key.
@@ -65,8 +65,8 @@ type LoginOptions struct {
 	Logger *slog.Logger // nil = slog.Default()
 }
 
-// A Login knows who uses a browser. What it has to remember is in cookies that
-// are sealed: any replica with the same key reads them, nobody else does.
+// A Login identifies the user of a browser. Its state is in sealed cookies, which any
+// replica with the same key reads.
 type Login struct {
 	opts   LoginOptions
 	seals  *cookieSealer
@@ -79,7 +79,7 @@ type Login struct {
 	begun    throttle // by the state of the sign-in at the issuer
 }
 
-// NewLogin makes a Login. It calls nobody.
+// NewLogin makes a Login. It sends no requests.
 func NewLogin(o LoginOptions) (*Login, error) { return newLogin(o, time.Now) }
 
 func newLogin(o LoginOptions, now func() time.Time) (*Login, error) {
@@ -119,7 +119,7 @@ func (l *Login) Kind() LoginKind {
 	return LoginClosed
 }
 
-// A browserSession is what the cookie says of somebody who has signed in.
+// A browserSession is the content of the cookie of a signed-in user.
 type browserSession struct {
 	Issuer  string   `json:"i,omitempty"`
 	Subject string   `json:"s,omitempty"`
@@ -130,10 +130,9 @@ type browserSession struct {
 	Expires int64    `json:"e"`           // Unix seconds
 }
 
-// Authenticate reports who uses the browser that sent a request. The error is
+// Authenticate returns the user of the browser that sent a request. The error is
 // ErrNotSignedIn where signing in helps, and a *Refusal with status 503 where that
-// cannot be told now; otherwise it reports why there is no access, for those who see
-// it.
+// cannot be decided now; otherwise it is the reason to show.
 func (l *Login) Authenticate(r *http.Request) (Identity, error) {
 	kind := l.Kind()
 	switch kind {
@@ -210,7 +209,7 @@ func (l *Login) SignIn(w http.ResponseWriter, r *http.Request, token string) err
 	return nil
 }
 
-// A knownBrowser is one in which somebody has signed in with a token before.
+// A knownBrowser is one in which a user has signed in with a token before.
 type knownBrowser struct {
 	Caller  string `json:"caller"`
 	Expires int64  `json:"expires"` // Unix seconds

@@ -10,7 +10,7 @@ import (
 	"errors"
 )
 
-// A cookieSealer encrypts what browsers carry: nobody but us reads or makes it.
+// A cookieSealer encrypts cookies, so that browsers can neither read nor make them.
 type cookieSealer struct {
 	keys []cipher.AEAD // the first one seals
 }

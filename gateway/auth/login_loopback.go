@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// onThisMachine refuses every request but that of a browser on this machine that
-// has asked for this machine: no page of a web site, no name that was rebound,
-// and nobody who comes through a proxy. It lets nobody in by itself: programs on
-// this machine pass it, too.
+// onThisMachine accepts only requests of a browser on this machine to a local address:
+// not from a page of a web site, a rebound name or a proxy. It is no sign-in: programs
+// on this machine pass it, too.
 func onThisMachine(r *http.Request) error {
 	const advice = "only a browser on the machine of the server is let in, under the name localhost or 127.0.0.1; to let in others, say in the configuration how they sign in: incomingAuth and approvals"
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

@@ -28,8 +28,8 @@ type OIDCLogin struct {
 	ClientSecret func() (string, error)
 	// Scopes to ask for besides openid. nil = profile.
 	Scopes []string
-	// Required are the scopes without which nobody is let in: those that callers
-	// need. They are asked for as well.
+	// Required are the scopes that callers need; a user without them cannot sign in.
+	// They are requested as well.
 	Required []string
 	// GroupsClaim is where ID tokens have the groups of their subject, as in
 	// OIDCOptions. "" = groups.
@@ -86,8 +86,8 @@ func (l *Login) Complete(w http.ResponseWriter, r *http.Request) (to string, err
 	if err != nil {
 		return "", err
 	}
-	// Nothing can be guessed here, so strangers keep nobody out who shares an address
-	// with them; only the issuer is spared.
+	// Nothing can be guessed here, so users are not locked out by strangers at the same
+	// address; the throttle only spares the issuer.
 	if err := l.begun.attempt(l.now(), f.State); err != nil {
 		return "", err
 	}
@@ -227,8 +227,7 @@ func (i *loginIssuer) granted(token *oauth2.Token) []string {
 	return i.asked()
 }
 
-// A MissingScopeError reports which scope somebody needs who signs in, and was not
-// granted.
+// A MissingScopeError reports which required scope the user was not granted.
 type MissingScopeError struct{ Scope string }
 
 func (e *MissingScopeError) Error() string { return "the issuer did not grant the scope " + e.Scope }

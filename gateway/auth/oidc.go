@@ -25,17 +25,17 @@ const WellKnown = "/.well-known/oauth-protected-resource"
 // Resource are required.
 type OIDCOptions struct {
 	Issuer   string // URL, as tokens have it in iss
-	JWKSURL  string // of the issuer's keys; "" = what its discovery document says
+	JWKSURL  string // of the issuer's keys; "" = from its discovery document
 	Audience string // that tokens must be for (aud)
-	// Resource is the URL of the MCP endpoint as clients know it. It is told
-	// to clients, for which they then ask tokens (RFC 8707).
+	// Resource is the URL of the MCP endpoint as clients know it. Clients receive it
+	// and request tokens for it (RFC 8707).
 	Resource string
 	Scopes   []string // that every token must have
 	// GroupsClaim is where tokens have the groups of their subject: a claim, or
 	// a path to one such as realm_access.roles. "" = groups.
 	GroupsClaim string
 	// LoginClient is the client ID with which people sign in to pages at the same
-	// issuer. "" = nobody does.
+	// issuer. "" = people cannot sign in with it.
 	LoginClient string
 	Skew        time.Duration // that clocks may differ by; 0 = 30 s
 	Client      *http.Client  // nil = http.DefaultClient
@@ -181,9 +181,9 @@ var (
 	errNoJWT     = errors.New("the token is not a JWT")
 )
 
-// isAccessToken tells access tokens from ID tokens and others that the same
-// issuer signs: by their type (RFC 9068, section 2.1), and where that is only
-// JWT by what ID tokens alone have.
+// isAccessToken distinguishes access tokens from ID tokens and others of the same
+// issuer: by their type (RFC 9068, section 2.1), and where that is only JWT by what ID
+// tokens alone have.
 func (a *OIDC) isAccessToken(raw string, token *oidc.IDToken, c *claims) bool {
 	jws, err := jose.ParseSignedCompact(raw, algorithms)
 	if err != nil {
@@ -225,7 +225,7 @@ func (a *OIDC) isOurs(audience string) bool {
 	return audience != "" && strings.TrimSuffix(audience, "/") == strings.TrimSuffix(a.opts.Audience, "/")
 }
 
-// refuse says of a token no more than helps who has it.
+// refuse reports no more about a token than helps its holder.
 func (a *OIDC) refuse(err error) *Refusal {
 	var expired *oidc.TokenExpiredError
 	message := "the token is not valid"
@@ -238,15 +238,13 @@ func (a *OIDC) refuse(err error) *Refusal {
 	return &Refusal{Err: err, Message: message, Challenge: a.challenge(invalidToken, message)}
 }
 
-// challenge tells a client where to get a token, and for what (RFC 9728,
-// section 5.1).
+// challenge shows a client where to get a token, and for what (RFC 9728, section 5.1).
 func (a *OIDC) challenge(code, description string) string {
 	return challenge("error", code, "error_description", description,
 		"resource_metadata", a.metadata, "scope", strings.Join(a.opts.Scopes, " "))
 }
 
-// textsAt is the list at a path of claims, or the one text that is there; none
-// where there is nothing.
+// textsAt is the list at a path of claims, or the single text; nil if missing.
 func textsAt(token *oidc.IDToken, path string) []string {
 	var all map[string]json.RawMessage
 	if token.Claims(&all) != nil {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// An Action is what somebody wants to do.
+// An Action is what an identity wants to do.
 type Action string
 
 // The actions.
@@ -36,8 +36,7 @@ type Object struct {
 	Owner string // of a run: Identity.Caller of its caller; unused for Call and Publish
 	Only  *Grant // for Call and Use: who sees the tool, of those who may call it; its Tools do not matter; nil = all of them
 
-	// Hidden, for Call and Use: nobody calls the tool but composite tools that are
-	// Admitted.
+	// Hidden, for Call and Use: only composite tools that are Admitted call the tool.
 	Hidden bool
 	// Admitted, for Call and Use: the composite tool that calls is one that the
 	// tool names as its caller. By whose right it runs does not matter then.
@@ -50,25 +49,25 @@ type Object struct {
 	Approvers []string
 }
 
-// A Policy reports who may do what. Its zero value: everybody may call everything, and
-// sees, answers, repairs and cancels their own runs; nobody publishes. A nil Policy is
-// the zero one. Once it is in use, only Exchange changes it.
+// A Policy decides who may do what. In its zero value everybody may call everything,
+// and sees, answers, resumes and cancels their own runs; no one publishes. A nil Policy
+// is the zero one. In use, only Exchange changes it.
 type Policy struct {
 	// Issuer is whose subjects the grants name, "" = this installation. A
 	// subject of any other is named in full, ISSUER#SUBJECT.
 	Issuer string
-	// Rules report who may call which tools. nil = everybody all of them; with rules,
-	// what none allows is denied.
+	// Rules set who may call which tools. nil = everybody all of them; with rules, what
+	// none allows is denied.
 	Rules []Rule
-	// Operators see, cancel and repair runs of others. Where there are none,
-	// everybody repairs their own runs; otherwise only operators do.
+	// Operators see, cancel and resume runs of others. Without operators everybody
+	// resumes their own runs; otherwise only operators do.
 	Operators []Grant
 	// Approvers see and answer runs of others.
 	Approvers []Grant
 	// Publishers publish composite tools, for those who may call them.
 	Publishers []Publisher
-	// Metrics are who reads the metrics: subjects, and groups as group:NAME. nil =
-	// nobody; where nobody is known and there are no rules, everybody.
+	// Metrics may read the metrics: subjects, and groups as group:NAME. nil = no one;
+	// without authentication and rules, everybody.
 	Metrics []string
 
 	// Current is what holds in place of all above. nil = what is above; see Exchange.
@@ -122,8 +121,8 @@ type Grant struct {
 	Subjects []string
 }
 
-// May reports whether somebody may do something. It is the one place that
-// checks permission.
+// May reports whether an identity may do something. It is the only place that checks
+// permission.
 func (p *Policy) May(who Identity, action Action, on Object) bool {
 	p = p.now()
 	own := on.Owner != "" && on.Owner == who.Caller()
@@ -154,9 +153,8 @@ func (p *Policy) publishes(who Identity, tool string, as func(Publisher) bool) b
 	return slices.ContainsFunc(p.Publishers, func(g Publisher) bool { return g.covers(tool) && g.names(p, who) && as(g) })
 }
 
-// Oversees reports whether somebody is told how the whole installation stands:
-// operators and publishers are; where there are neither rules nor operators,
-// everybody is.
+// Oversees reports whether an identity sees the status of the whole installation:
+// operators and publishers do; without rules and operators, everybody does.
 func (p *Policy) Oversees(who Identity) bool {
 	p = p.now()
 	if p.Rules == nil && len(p.Operators) == 0 {
@@ -211,9 +209,9 @@ func (g Grant) names(p *Policy, who Identity) bool {
 	return known || slices.Contains(g.Subjects, who.Caller())
 }
 
-// matchesAny reports whether one of the patterns is for a name. The name may itself be
-// a pattern: then one of them must be for all names that it matches. One that has more
-// than * counts only for itself, since what it omits cannot be told.
+// matchesAny reports whether one of the patterns matches a name. The name may itself be
+// a pattern: then one of them must match all names that it matches. One with more than
+// * is only compared with itself.
 func matchesAny(patterns []string, name string) bool {
 	many := strings.ContainsAny(name, `*?[\`)
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
@@ -237,8 +235,8 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
-// SeesOthers reports whether somebody may see runs of others at all, of
-// whatever tool: if not, nobody need look for them.
+// SeesOthers reports whether an identity may see runs of others at all, of any tool: if
+// not, they need not be looked up.
 func (p *Policy) SeesOthers(who Identity) bool {
 	p = p.now()
 	names := func(g Grant) bool { return g.names(p, who) }

@@ -30,7 +30,7 @@ func (r *Refusal) message() string { return cmp.Or(r.Message, "not authenticated
 // Refuse answers a request whose sender an Authenticator refused.
 func Refuse(w http.ResponseWriter, err error) {
 	refusal := &Refusal{}
-	_ = errors.As(err, &refusal) // any other error is told to nobody
+	_ = errors.As(err, &refusal) // the text of any other error is not sent
 	status := cmp.Or(refusal.Status, http.StatusUnauthorized)
 	challenge := refusal.Challenge
 	if challenge == "" && status == http.StatusUnauthorized {

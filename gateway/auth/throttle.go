@@ -62,7 +62,7 @@ func (t *throttle) of(now time.Time, peer string) *rate.Limiter {
 	return t.peers[peer]
 }
 
-// forget drops the peers of which there was no attempt for a while.
+// forget drops the peers without an attempt for a while.
 func (t *throttle) forget(now time.Time) {
 	for peer, limiter := range t.peers {
 		if limiter.TokensAt(now) >= attemptsAtOnce {

@@ -77,7 +77,7 @@ func (f *TokenFile) Authenticate(r *http.Request) (Identity, error) {
 	}
 	digest := sha256.Sum256([]byte(token))
 	var found *Identity
-	for _, known := range f.current() { // all of them, so that time tells nothing
+	for _, known := range f.current() { // all of them, in constant time
 		if subtle.ConstantTimeCompare(digest[:], known.digest[:]) == 1 {
 			found = &known.who
 		}
@@ -117,8 +117,7 @@ func stampOf(name string) (fileStamp, error) {
 	return fileStamp{info.Size(), info.ModTime()}, nil
 }
 
-// read takes over what the file says. Whatever is wrong with it is said once
-// for each change of the file.
+// read reads the file. Its mistakes are logged once for each change of the file.
 func (f *TokenFile) read() error {
 	stamp, err := stampOf(f.name)
 	if err != nil {
@@ -183,7 +182,7 @@ func parseTokens(data []byte) ([]knownToken, error) {
 	return tokens, nil
 }
 
-// placeOf reports where a YAML error is, and not what stands there.
+// placeOf returns the position in a YAML error, without the content.
 func placeOf(err error) string {
 	var at *yaml.LoadError
 	if errors.As(err, &at) && at.Mark.Line > 0 {

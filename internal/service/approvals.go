@@ -77,9 +77,9 @@ func asksOnPage(steps []*definitions.Step) bool {
 	return false
 }
 
-// LoginOptions report how people sign in: at the issuer of clients' tokens, if perdure
-// is a client of it as well; else with tokens of their own. Tokens of programs are only
-// for it if the configuration says so.
+// LoginOptions set how people sign in: at the issuer of clients' tokens, if perdure is
+// a client of it as well; else with tokens of their own. Tokens of programs work only
+// if the configuration allows it.
 func LoginOptions(a config.Auth, callers auth.Authenticator, public WebURL, k Keys, log *slog.Logger) (auth.LoginOptions, error) {
 	options := auth.LoginOptions{
 		PublicURL: public.Origin(), Path: approvals.Prefix, Key: k.Signing, RetiredKeys: k.Retired, Logger: log,

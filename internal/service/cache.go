@@ -36,8 +36,9 @@ func cachedRuns(most int, limit int64) int {
 	return int(min(max(limit/2/runBytes, fewCachedRuns), maxCachedRuns))
 }
 
-// emptyCache has the runs of this process that wait read from Temporal again when
-// memory fills up, until ctx ends: their number says little about what they hold.
+// emptyCache drops waiting runs from this process's cache when memory fills up, until
+// ctx ends; they are read from Temporal again. Their number is no measure of their
+// size.
 func emptyCache(ctx context.Context, limit int64) {
 	if limit == math.MaxInt64 {
 		return
@@ -63,11 +64,11 @@ func emptyCache(ctx context.Context, limit int64) {
 type fullness struct {
 	most    uint64 // bytes
 	emptied uint64 // the collection after which it was removed
-	left    uint64 // bytes that the removal left; 0 = not known yet
+	left    uint64 // bytes in use after the removal; 0 = not known yet
 }
 
-// reached reports whether live, the bytes that a garbage collection has found in use,
-// are too many. What a removal has left was not removable, so it does not count again.
+// reached reports whether live, the bytes in use after a garbage collection, are too
+// many. What a removal did not free is not counted again.
 func (f *fullness) reached(live, collection uint64) bool {
 	if collection < f.emptied+2 { // the next one may have begun before the removal
 		return false

@@ -134,7 +134,7 @@ func (p limitedPool) await(ctx context.Context, permit runs.Permit) error {
 	}
 }
 
-// holdsBack says for people why a direct call must wait.
+// holdsBack explains to people why a direct call must wait.
 var holdsBack = map[string]string{
 	limits.ByBreaker:     "the circuit breaker of the backend is open",
 	limits.ByRate:        "the rate limit of the backend is reached",

@@ -23,7 +23,7 @@ type need struct {
 	log   *slog.Logger
 
 	mu    sync.Mutex
-	err   error     // of the last outage; nil = it is there
+	err   error     // of the last outage; nil = available
 	since time.Time // the outage
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// plantedKiller is the fault that TestAttackWorkerKiller needs: a run of a
-// composite tool whose name begins with "killer" takes its worker down when it is
-// answered, unless the file PERDURE_MENDED is there.
+// plantedKiller is the fault that TestAttackWorkerKiller needs: a run of a composite
+// tool whose name begins with "killer" kills its worker when it is answered, unless the
+// file PERDURE_MENDED exists.
 func plantedKiller() []interceptor.WorkerInterceptor {
 	return []interceptor.WorkerInterceptor{&killers{}}
 }

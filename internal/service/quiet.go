@@ -33,7 +33,7 @@ func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // lacksKey reports whether a workflow task was given to another worker, which may have
-// the key of a signal; a warning follows that says so.
+// the key of a signal; a warning follows.
 func lacksKey(r slog.Record) (is bool) {
 	r.Attrs(func(a slog.Attr) bool {
 		is = is || a.Key == "Error" && strings.Contains(a.Value.String(), secrets.ErrUnknownKey.Error())

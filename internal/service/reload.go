@@ -11,10 +11,10 @@ import (
 	"github.com/perdure/perdure/internal/config"
 )
 
-// Reload takes definitions over when their files change, until ctx ends, and of the
+// Reload applies definitions when their files change, until ctx ends, and of the
 // configuration effects, authorization and aggregation. Files with mistakes change
-// nothing; what is wrong with them is told in the log, and in the status for as long
-// as it is so. What needs a restart is told in the log.
+// nothing; the mistakes are logged, and shown in the status until they are corrected.
+// Changes that need a restart are logged.
 func (s *Service) Reload(ctx context.Context, src config.Sources) {
 	log, running := s.opts.Logger, withoutReloaded(s.opts.Loaded.Settings)
 	var before *error

@@ -97,7 +97,7 @@ func (s *shared) warnUnmatched(found *config.Loaded) {
 }
 
 // permits reports whether a run may call a tool: with the permission of its caller, or
-// of its composite tool if the definition says so.
+// of its composite tool, as the definition sets.
 func (s *shared) permits(call workflows.ToolCall) bool {
 	return s.opts.Loaded.Auth.Policy.May(acting(call.Caller, call.As), auth.Call, auth.Object{Tool: call.Tool})
 }

@@ -26,7 +26,7 @@ type BackendStatus struct {
 	Error     string `json:"error,omitempty"`
 
 	Limits  string             `json:"limits,omitempty"`  // for people; "" = none
-	Limited *runs.BackendState `json:"limited,omitempty"` // how the limits stand; nil = none, or nobody keeps them
+	Limited *runs.BackendState `json:"limited,omitempty"` // state of the limits; nil = none, or no process keeps them
 }
 
 type CompositeStatus struct {

@@ -74,8 +74,8 @@ func (s *Service) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	s.opts.Telemetry.Handler().ServeHTTP(w, r)
 }
 
-// watch tells the state of all that is told with the metrics. Runs are those
-// of all processes, so those that serve clients tell of them.
+// watch measures the gauges. Runs are those of all processes, so only processes that
+// serve clients measure them.
 func (s *Service) watch(all *runs.Client) error {
 	err := errors.Join(s.opts.Telemetry.WatchUp(telemetry.Backends, func() map[string]bool {
 		up := map[string]bool{}
@@ -147,8 +147,7 @@ func limitsNow(ctx context.Context, all *runs.Client, backend string, now *telem
 	return nil
 }
 
-// observe tells telemetry of a request of a client; nil where nobody wants to
-// know.
+// observe records a client's request in telemetry; nil without telemetry.
 func (s *front) observe() func(context.Context, gateway.Operation) (context.Context, func(string)) {
 	if s.opts.Telemetry == nil {
 		return nil
@@ -169,8 +168,8 @@ func spokenOver(overHTTP bool) string {
 	return "pipe"
 }
 
-// A tracedPool tells telemetry of each call of a backend tool, and the backend
-// of the trace.
+// A tracedPool records each call of a backend tool in telemetry, and passes the trace
+// to the backend.
 type tracedPool struct {
 	*backends.Pool
 	telemetry *telemetry.Telemetry
@@ -212,7 +211,7 @@ func (p tracedPool) version(backend string) string {
 	return ""
 }
 
-// kindOf is what kind of failure a call came to; "" = none.
+// kindOf is the kind of a call's failure; "" = none.
 func kindOf(result *backends.Result, err error) string {
 	var failed *backends.CallError
 	switch {
@@ -234,8 +233,7 @@ func kindOf(result *backends.Result, err error) string {
 	return "unknown"
 }
 
-// interceptors tell telemetry what a worker does; none where nobody wants to
-// know.
+// interceptors record in telemetry what a worker does; none without telemetry.
 func interceptors(t *telemetry.Telemetry) []interceptor.WorkerInterceptor {
 	if t == nil {
 		return nil
@@ -248,12 +246,12 @@ type workerObserver struct {
 	telemetry *telemetry.Telemetry
 }
 
-// InterceptActivity tells of the attempts of steps.
+// InterceptActivity records the attempts of steps.
 func (o *workerObserver) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &stepObserver{interceptor.ActivityInboundInterceptorBase{Next: next}, o.telemetry}
 }
 
-// InterceptWorkflow tells of the ends of runs.
+// InterceptWorkflow records the ends of runs.
 func (o *workerObserver) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &runObserver{interceptor.WorkflowInboundInterceptorBase{Next: next}, o.telemetry}
 }

@@ -17,14 +17,14 @@ type fileWatch struct {
 	scripts []string                    // files beside the definitions
 	loaded  string                      // stamp of the files when they were loaded
 	changed func(*config.Loaded, error) // gets what they have now, and their mistakes
-	stuck   func(error)                 // is told that reading takes long, and nil when it has ended
+	stuck   func(error)                 // called when reading takes long, and with nil when it has ended
 	most    time.Duration               // that reading takes before
 
 	stamp string // of the files as they were loaded last
 }
 
-// filePatience is how long reading files may take before it is told: a share of the
-// network may not answer at all.
+// filePatience is how long reading files may take before it is reported: a network
+// share may not answer at all.
 const filePatience = 10 * time.Second
 
 // run looks until ctx ends.

@@ -40,9 +40,8 @@ func busy(largeValues bool) time.Duration {
 	return busyLimit
 }
 
-// NewGuard puts a guard on the connection of a worker that is about to be made,
-// which quarantines a run when it was lost with its worker limit times. Keys check
-// what operators say of such a run.
+// NewGuard puts a guard on the connection of a new worker, which quarantines a run when
+// it was lost with its worker limit times. Keys check the operators' signals.
 func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	g := quarantine.New(quarantine.Options{
 		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues),
@@ -64,7 +63,7 @@ func NewNews(o *client.Options) *runs.News {
 type executor struct {
 	*shared
 	worker  worker.Worker // nil = it does not
-	hosting func()        // ends having the limits of backends kept; nil = nobody does
+	hosting func()        // stops hosting the limits of backends; nil = not hosted here
 }
 
 // start has this process take up steps of runs, until stop, and delete the values of

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// An Answer is a person's answer to an elicitation, or that nobody has given one in time.
+// An Answer is a person's answer to an elicitation, or its timeout.
 type Answer struct {
 	ElicitationID string          `json:"elicitationId"`
-	Question      string          `json:"question,omitempty"` // that is answered: the digest of an elicitation; "" = whatever is asked
+	Question      string          `json:"question,omitempty"` // digest of the elicitation that is answered; "" = any
 	Action        string          `json:"action"`             // Accept, Decline, Cancel, Expired
 	Content       json.RawMessage `json:"content,omitempty"`
 	AnsweredBy    string          `json:"answeredBy"`
 	Via           Channel         `json:"via,omitempty"`
 	At            time.Time       `json:"at,omitzero"`        // when it was given
-	Unproven      bool            `json:"unproven,omitempty"` // nobody has proved who gave it
+	Unproven      bool            `json:"unproven,omitempty"` // the identity of the sender is not proved
 	AnswerID      string          `json:"answerId"`           // chosen by the sender, to see whose answer won
 }
 
-// The actions of an answer, and what is in their place when nobody answered in time.
+// The actions of an answer, and the one for a timeout.
 const (
 	Accept  = "accept"
 	Decline = "decline"

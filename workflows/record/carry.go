@@ -6,7 +6,7 @@ type Reason int
 // The reasons.
 const (
 	// Continued: the run continues in a new execution, since its history is long. All
-	// entries count, whatever values templates would have now.
+	// entries count, whether or not templates would give other values now.
 	Continued Reason = iota
 	// Resumed: the run has ended, and is resumed.
 	Resumed
@@ -59,8 +59,8 @@ func Carry(entries map[StepPath]Entry, t Terms) map[StepPath]Entry {
 	return carried
 }
 
-// failed: a failure of a step counts where the step may fail, and nothing is otherwise
-// now. What failed in a script is tried again, whatever the script made of it.
+// failed: a failure of a step counts where the step may fail, and nothing has changed.
+// A failure in a script is tried again, even if the script handled it.
 func (e Entry) failed(t Terms) (Entry, bool) {
 	if t.Script {
 		return settled(e.exactly(t.MayDiffer)), e.StaysFailed(t)
@@ -68,9 +68,9 @@ func (e Entry) failed(t Terms) (Entry, bool) {
 	return settled(e), t.Continues && !t.MayDiffer
 }
 
-// StaysFailed reports whether what failed in a script counts when the run is repeated:
-// the script has repeated it until it succeeded, and would not come to that again. What is
-// known of a called run says nothing of one with another definition or other arguments.
+// StaysFailed reports whether a failure in a script counts when the run is repeated:
+// the script has repeated it until it succeeded, and would not get there again. A
+// called run with another definition or other arguments is not covered.
 func (e Entry) StaysFailed(t Terms) bool {
 	child, _ := e.Kind.(Child)
 	return t.Repeated && (child.ID == "" || !t.MayDiffer)
@@ -87,7 +87,7 @@ func (e Entry) recalled(t Terms) (Entry, bool) {
 	return e.exactly(true), e.Done() && e.Digest() != ""
 }
 
-// exactly is the entry, which counts for the same digest only if exact says so.
+// exactly is the entry, which with exact counts for the same digest only.
 func (e Entry) exactly(exact bool) Entry {
 	e.Exact = e.Exact || exact
 	return e

@@ -117,7 +117,7 @@ func (e Entry) Tool() string {
 	return ""
 }
 
-// Effects are those of a called run, as it has told them; nil = none.
+// Effects are those that a called run has reported; nil = none.
 func (e Entry) Effects() *Effects {
 	switch k := e.Kind.(type) {
 	case Child:
@@ -144,8 +144,8 @@ func (e Entry) Executed(path StepPath) (tool string, ok bool) {
 	return e.Tool(), e.Tool() != "" && e.Output() != nil
 }
 
-// Unknown reports whether it is unknown if the call at a path was executed, or all that a
-// called run has; tool is "" where Tool says it. Reached: by the execution that asks.
+// Unknown reports whether the outcome of the call at a path is unknown, or of all calls
+// of a called run; tool is "" where Tool has it. Reached: by the execution that asks.
 func (e Entry) Unknown(path StepPath, reached bool) (tool string, unknown bool) {
 	if err := e.Failure(); err.Unknown(path) {
 		tool, unknown = err.Tool, true

@@ -13,17 +13,17 @@ type Error struct {
 	Attempt        int            `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
 	Retryable      bool           `json:"retryable"`         // whether calling again may help
 	RunID          string         `json:"runId,omitempty"`
-	Backtrace      string         `json:"backtrace,omitempty"`      // of a script: where it stood, a line for each function
+	Backtrace      string         `json:"backtrace,omitempty"`      // stack of a script, a line for each function
 	EarlierUnknown bool           `json:"earlierUnknown,omitempty"` // an earlier attempt may have been executed; the run clears it
 	Hint           string         `json:"hint,omitempty"`           // what to do; set where the error is shown, and never recorded
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// MayHaveHappened says of the failure of a call that may be repeated with the same
-// key whether it may have been executed, by this attempt or one before. No later
-// failure makes that known: one that was not sent says nothing of it, and an answer
-// may be about the second request alone.
+// MayHaveHappened reports whether a failed call, which may be repeated with the same
+// key, may have been executed, by this attempt or an earlier one. No later failure
+// settles that: an attempt that was not sent is no evidence, and an answer may be about
+// the second request alone.
 func (e *Error) MayHaveHappened() bool {
 	switch e.Code {
 	case codes.ConnectionLost, codes.WorkerLost, codes.StepTimeout, codes.Internal, codes.Cancelled:
@@ -32,8 +32,7 @@ func (e *Error) MayHaveHappened() bool {
 	return e.EarlierUnknown
 }
 
-// Executed says of the failure of a call that it was executed: only its output cannot be
-// used.
+// Executed marks the failure of a call that was executed: only its output is unusable.
 func (e *Error) Executed() bool {
 	return e.Code == codes.InvalidOutput || e.Code == codes.OutputTooLarge
 }
@@ -43,13 +42,13 @@ func (e *Error) Unknown(path StepPath) bool {
 	return e != nil && e.Category == codes.CategoryOutcomeUnknown && e.StepPath == path
 }
 
-// BrokeDown reports whether a run has ended with an error without saying what it has
-// done. Its script cannot say so: the categories are not for scripts.
+// BrokeDown reports whether a run has ended with an error that does not report its
+// effects. Scripts cannot raise these categories.
 func (e *Error) BrokeDown() bool {
 	return e.Category == codes.CategoryTerminated || (e.Code == codes.Internal || e.Code == codes.Quarantined) && e.Category == codes.CategoryInternal
 }
 
-// FromOutside reports whether somebody has ended the run.
+// FromOutside reports whether the run was ended from outside.
 func (e *Error) FromOutside() bool {
 	return e.Category == codes.CategoryCancelled || e.Category == codes.CategoryTerminated
 }

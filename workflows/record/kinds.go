@@ -36,16 +36,17 @@ type Given struct {
 	Effects *Effects        `json:"effects,omitempty"` // of a called run
 }
 
-// A Gate is an elicitation that was answered, or that nobody answered in time.
+// A Gate is an elicitation that was answered or timed out.
 type Gate struct {
 	Digest string `json:"digest,omitempty"` // of what was asked
 	Answer Answer `json:"answer"`
 	Error  *Error `json:"error,omitempty"` // with which the answer let the step fail
 }
 
-// A Wait is the time until which a step or a script waits, or which a script was told.
+// A Wait is the time until which a step or a script waits, or the time that a script
+// was given.
 type Wait struct {
-	Digest string    `json:"digest,omitempty"` // of what the step says; "" of a script
+	Digest string    `json:"digest,omitempty"` // of the step's expression; "" of a script
 	Until  time.Time `json:"until"`
 	Error  *Error    `json:"error,omitempty"`
 }
@@ -64,7 +65,7 @@ type Value struct {
 	Error  *Error          `json:"error,omitempty"`
 }
 
-// An End is that of a step of which nothing else was recorded.
+// An End is that of a step without any other entry.
 type End struct {
 	Skipped bool   `json:"skipped,omitempty"` // its condition was false
 	Error   *Error `json:"error,omitempty"`

@@ -50,8 +50,8 @@ func (l *Log) Begun(path StepPath) (Entry, bool) {
 	return e, ok && l.continues && !e.Exact
 }
 
-// Found is what an execution before has recorded of a kind at a path, if its result can
-// stand for what would be executed now, with a digest.
+// Found is what an earlier execution has recorded of a kind at a path, if its result is
+// valid for a digest now.
 func Found[K Kind](l *Log, path StepPath, digest string) (K, bool) {
 	e := l.before[path]
 	k, is := e.Kind.(K)
@@ -67,7 +67,7 @@ func (l *Log) Reached(path StepPath) bool {
 	return ok
 }
 
-// Ahead are the entries that this execution has not come to, in the order of their
+// Ahead are the entries that this execution has not reached, in the order of their
 // paths.
 func (l *Log) Ahead() iter.Seq2[StepPath, Entry] {
 	return func(yield func(StepPath, Entry) bool) {
@@ -79,9 +79,9 @@ func (l *Log) Ahead() iter.Seq2[StepPath, Entry] {
 	}
 }
 
-// Whole is what this execution has recorded, and what those before it have that it has
-// not come to: items of a forEach that has failed, or steps that a resumption has kept and
-// that wait for others.
+// Whole is what this execution has recorded, and what earlier ones have that it has not
+// reached: items of a failed forEach, or steps that a resumption keeps and that wait
+// for others.
 func (l *Log) Whole() map[StepPath]Entry {
 	whole := maps.Clone(l.entries)
 	//workflowcheck:ignore a map again

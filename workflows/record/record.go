@@ -2,8 +2,8 @@
 // it and for one that repeats it: an entry for each step path, each of one kind.
 //
 // The kinds are a closed set (see Kind), each with its own fields. What survives of an
-// entry when another execution begins with it is said in one place, Entry.Carry. A Log is
-// the record of one execution, beside what those before it have recorded.
+// entry when another execution begins with it is decided in one place, Entry.Carry. A
+// Log is the record of one execution, and of those before it.
 //
 // The package is pure: it knows neither Temporal nor a clock.
 package record
@@ -33,7 +33,7 @@ type Kind interface {
 	bytes() int
 	// digest is of what the kind was made from; "" = it has none.
 	digest() string
-	// done reports that there is a result which can stand for executing it again.
+	// done reports whether there is a result to use instead of executing it again.
 	done() bool
 	// failure reports why it failed; nil = it has not.
 	failure() *Error
@@ -62,7 +62,7 @@ func (e Entry) Digest() string {
 	return e.Kind.digest()
 }
 
-// Done reports whether there is a result that can stand for executing it again.
+// Done reports whether there is a result to use instead of executing it again.
 func (e Entry) Done() bool { return e.Kind != nil && e.Kind.done() }
 
 // Failure is why what the entry is of failed; nil = it has not.

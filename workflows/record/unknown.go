@@ -9,8 +9,8 @@ import (
 type UnknownCall struct {
 	Call  ParkedCall `json:"call"`
 	Error Error      `json:"error"`         // why it is not known
-	Times int        `json:"times"`         // how often the call was left so, this time included
-	Ask   bool       `json:"ask,omitempty"` // whatever is said of the tool
+	Times int        `json:"times"`         // how often the call's outcome was unknown, this time included
+	Ask   bool       `json:"ask,omitempty"` // regardless of the tool's settings
 
 	// Arguments of the call, where Call does not show them.
 	Arguments json.RawMessage `json:"arguments,omitempty"`

@@ -2,9 +2,9 @@ package script
 
 import "go.temporal.io/sdk/workflow"
 
-// Each calls f with 0 to n-1, at most width at a time, begun in that order, and
-// returns when all that were begun have returned, also where ctx ends before. more
-// says before each whether it is to be begun; when it is not, nothing is any more.
+// Each calls f with 0 to n-1, at most width at a time, started in that order, and
+// returns when all started calls have returned, also where ctx ends before. more is
+// asked before each start; once it is false, nothing more starts.
 //
 // There are no more coroutines than are at work at a time: the SDK resumes each one in
 // each of its passes, those that wait for their turn too.
