@@ -3,10 +3,8 @@ package definitions
 import (
 	"encoding"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -359,48 +357,4 @@ func (d *decoder) present(n *yaml.Node, elem reflect.Value, path string) {
 	if isNull(n) {
 		d.errorf(n, path, "type", "%s is empty", label(path))
 	}
-}
-
-// errorf reports a mistake in what is at path.
-func (d *decoder) warnf(n *yaml.Node, check, format string, args ...any) {
-	d.diags.add(Diagnostic{Pos: Position{d.file, n.Line, n.Column}, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Check: check})
-}
-
-func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) {
-	d.faulty[path] = true
-	d.diags.add(Diagnostic{
-		Pos:      Position{d.file, n.Line, n.Column},
-		Severity: SeverityError,
-		Message:  fmt.Sprintf(format, args...),
-		Check:    check,
-	})
-}
-
-// meantList says how to write a list of what is no list, as words that follow a
-// message; "" = not known.
-func meantList(n *yaml.Node, t reflect.Type) string {
-	switch {
-	case n.Kind == yaml.ScalarNode && t.Elem().Kind() == reflect.String:
-		return ": write [" + n.Value + "]"
-	case n.Kind == yaml.MappingNode && t.Elem() == reflect.TypeFor[*Step]():
-		return ": write each step as - id: NAME"
-	}
-	return ""
-}
-
-// meantMapping says the same of a text where a mapping is wanted.
-func meantMapping(n *yaml.Node, t reflect.Type) string {
-	switch {
-	case n.Kind != yaml.ScalarNode:
-		return ""
-	case t == reflect.TypeFor[OnError]() && strings.EqualFold(n.Value, string(Retry)):
-		return ": write {action: retry, retryCount: 3}"
-	case t == reflect.TypeFor[OnError](), t == reflect.TypeFor[Handler]():
-		return ": write {action: " + n.Value + "}"
-	case t == reflect.TypeFor[Property]():
-		return ": write {type: string, description: …, value: …}"
-	case t == reflect.TypeFor[Output]():
-		return ": write properties, each with type, description and value"
-	}
-	return ""
 }

@@ -77,7 +77,7 @@ func notCalled(c Call, err error) error {
 }
 
 // failed makes the error of a call, and wakes the supervisor if the backend seems to be
-// away.
+// unavailable.
 func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) error {
 	outcome := x.outcome()
 	if errors.Is(err, errInputRequired) || errors.Is(err, errAsksForEver) {

@@ -69,7 +69,7 @@ type Tool struct {
 	OnUnknown    string          // of an unsafe tool: what follows an unknown outcome, fail or ask; "" = fail
 	Probe        json.RawMessage // the same: how to find out, a definitions.Probe; nil = not
 	Hidden       bool            // not shown to clients; steps may call it
-	Limited      bool            // as its backend's Config says
+	Limited      bool            // from its backend's Config
 
 	byHints bool // Effect follows from Annotations
 }

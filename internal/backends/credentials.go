@@ -27,8 +27,8 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 // A Caller is the caller for whom a backend is called.
 type Caller struct {
-	// Name is issuer and subject in one, as in runs; "" = nobody: perdure itself lists the
-	// tools.
+	// Name is issuer and subject in one, as in runs; "" = no caller: perdure itself
+	// lists the tools.
 	Name string
 	// Token is the bearer token of the request that makes the call. "" = none, or the
 	// request may be over.
@@ -45,7 +45,7 @@ type Caller struct {
 type Credentials interface {
 	// Identity names the credentials of requests for a caller. Requests of the same
 	// identity share a session, which is never used for another. "" = the same
-	// credentials for everybody.
+	// credentials for all callers.
 	Identity(who Caller) string
 	// Headers are those of a request for the caller. refused are the headers that the
 	// backend has just answered with 401, nil = none: they are not given again unless they

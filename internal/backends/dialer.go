@@ -74,7 +74,7 @@ func (d *dialer) dial(ctx context.Context, who Caller, visitor, older bool) (*se
 	}
 }
 
-// open opens a session: transport, handshake, and what tells of changes.
+// open opens a session: transport, handshake, and the stream of change notifications.
 func (d *dialer) open(ctx context.Context, s *session) error {
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	wire, err := d.transport(s)
@@ -107,7 +107,7 @@ func (d *dialer) open(ctx context.Context, s *session) error {
 }
 
 // transport makes the transport that the configuration names. mcp-go's own log lines
-// are omitted: what they say comes back as errors.
+// are omitted: the same comes back as errors.
 func (d *dialer) transport(s *session) (transport.Interface, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	switch d.cfg.Transport {

@@ -19,7 +19,7 @@ type eventStream struct {
 	claims *claims
 	flow   *flow
 	answer bool        // the stream ends with an answer, as that of a POST does
-	failed func(error) // is told why the stream is given up
+	failed func(error) // called with why the stream is given up
 
 	out []byte // of the event that is handed on
 	err error  // what follows it
@@ -105,7 +105,7 @@ func (s *eventStream) read() (e event, err error) {
 				e.name = strings.TrimSpace(string(value))
 			}
 			e.fields = append(append(e.fields, line...), '\n')
-		default: // a comment, or what nobody knows and an event may have without end
+		default: // a comment, or an unknown field, which an event may have without end
 			if err := s.flow.take(e.cost); err != nil {
 				return e, err
 			}

@@ -29,11 +29,11 @@ func tooLarge(limit int64) error { return fmt.Errorf("%w of %d bytes", ErrTooLar
 // nor the exact answer.
 type exchange struct {
 	caller   context.Context   // of the call, without what mcp-go derives from it
-	expected bool              // somebody waits for the answer
+	expected bool              // a call waits for the answer
 	headers  Headers           // credentials of the call; nil = those of the session
-	asking   *Asking           // of the call; nil = nobody can be asked
+	asking   *Asking           // of the call; nil = no elicitation is possible
 	traced   map[string]string // headers that name the trace of the call; nil = none
-	held     *holding          // what its answer takes of the budget; nil = nobody keeps it
+	held     *holding          // the answer's part of the budget; nil = not kept
 
 	mu      sync.Mutex
 	reached bool                       // bytes of the request may have got to the backend
@@ -77,7 +77,7 @@ func (x *exchange) outcome() Outcome {
 		return NotSent
 	case x.status >= 500, x.status == http.StatusRequestTimeout: // with 408 some servers give up a handler that is at work
 		return Unknown
-	case x.status == http.StatusTooEarly, x.status == http.StatusTooManyRequests: // whatever text is with it
+	case x.status == http.StatusTooEarly, x.status == http.StatusTooManyRequests: // with any text
 		return NotSent
 	case x.answer != nil && x.answer.Error != nil:
 		return Refused
@@ -89,8 +89,8 @@ func (x *exchange) outcome() Outcome {
 	return Unknown
 }
 
-// away reports whether, by its HTTP status, the backend takes no calls now, and the pause
-// that it asks for.
+// away reports whether the HTTP status means that the backend takes no calls now, and
+// the pause that it asks for.
 func (x *exchange) away() (bool, time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -99,8 +99,8 @@ func (f Forwarded) Name() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// identity names the headers, for sessions with a server that may tell callers apart by
-// them; "" = none.
+// identity names the headers, for sessions with a server that may distinguish callers
+// by them; "" = none.
 func (f Forwarded) identity() string {
 	if len(f.Headers) == 0 {
 		return ""

@@ -17,8 +17,7 @@ func ownGroup(cmd *exec.Cmd) {
 	dieWithParent(cmd.SysProcAttr)
 }
 
-// signalGroup signals all processes of cmd's group. That there is none any
-// more is no error.
+// signalGroup signals all processes of cmd's group. A missing group is no error.
 func signalGroup(cmd *exec.Cmd, sig os.Signal) {
 	if s, ok := sig.(syscall.Signal); ok && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, s)

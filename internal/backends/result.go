@@ -34,7 +34,7 @@ func parseResult(raw json.RawMessage) (*Result, error) {
 		}
 	}
 	switch result.Asks = kind == mcp.ResultTypeInputRequired; {
-	case !result.Asks && !kind.IsComplete(): // a task, or what comes to be known later: no end of the call
+	case !result.Asks && !kind.IsComplete(): // a task, or a result type of a later revision: no end of the call
 		return nil, fmt.Errorf("decoding the result: its type is %.40q, and no request has allowed that", kind)
 	case result.Asks && len(raw) > maxQuestions:
 		return nil, fmt.Errorf("the elicitations of the tool have %d bytes: %w", len(raw), tooLarge(maxQuestions))
@@ -67,8 +67,7 @@ func parseContent(raw json.RawMessage) (content []Content, err error) {
 	return content, err
 }
 
-// eachElement hands on the elements of an array, of which there may be so many;
-// none for null.
+// eachElement hands on the elements of an array, up to a limit; none for null.
 func eachElement(array json.RawMessage, most int, what string, f func(json.RawMessage) error) error {
 	if len(array) == 0 || string(array) == "null" {
 		return nil

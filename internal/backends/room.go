@@ -98,8 +98,8 @@ type holders struct {
 	byID map[string]*holding
 }
 
-// expect has the answer to a request of ctx held, which comes before forget is called; h
-// nil = nobody keeps it for longer.
+// expect has the answer to a request of ctx held, which comes before forget is called;
+// h nil = not kept for longer.
 func (s *holders) expect(ctx context.Context, id string, h *holding) (forget func()) {
 	end := func() {}
 	if h == nil {
@@ -121,7 +121,7 @@ func (s *holders) expect(ctx context.Context, id string, h *holding) (forget fun
 	}
 }
 
-// take is who holds the answer to a request; nil = nobody expects it, or it has come.
+// take returns what holds the answer to a request; nil = not expected, or it has come.
 func (s *holders) take(id string) *holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,9 +134,9 @@ func (s *holders) take(id string) *holding {
 type claims struct {
 	room    room
 	ctx     context.Context // of the waiting for room
-	held    *holding        // of the one request that is answered; nil = of more than one, or kept by nobody
+	held    *holding        // of the one request that is answered; nil = of more than one, or not kept
 	holders *holders
-	passing holding // of what nobody keeps
+	passing holding // of messages that are not kept
 
 	incoming *web.Arrival // of the message that is coming; nil = none has come
 }

@@ -88,8 +88,8 @@ func (p *process) run(started chan<- error, ended func(error)) {
 	p.kill() // what the child left behind
 	ended(exitError(err, p.tail.last()))
 	close(p.exited)
-	// What it wrote last is still in the pipe. A process that left the group
-	// may hold the pipe open.
+	// Its last output is still in the pipe. A process that left the group may hold the
+	// pipe open.
 	_ = p.stdout.SetReadDeadline(time.Now().Add(time.Second))
 }
 

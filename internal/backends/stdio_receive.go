@@ -29,7 +29,7 @@ func (c *child) read() {
 	c.finish(err)
 }
 
-// readLine reads a line; arriving is told how large it is as it grows.
+// readLine reads a line; arriving is called with its size as it grows.
 func readLine(r *bufio.Reader, arriving func(size int64) error) ([]byte, error) {
 	var line []byte
 	for {

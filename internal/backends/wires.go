@@ -18,8 +18,8 @@ type httpWire struct {
 	older atomic.Pointer[olderError] // of the server; nil = none
 }
 
-// RequiresLegacyProtocol lets the client negotiate: the listening stream is
-// opened if the server turns out to be session-based, and left alone if not.
+// RequiresLegacyProtocol lets the client negotiate: the listening stream is opened if
+// the server turns out to be session-based, and not opened otherwise.
 func (w *httpWire) RequiresLegacyProtocol() bool { return false }
 
 func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {

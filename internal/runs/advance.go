@@ -10,18 +10,18 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// An advance counts how far a run is: of a definition with steps by what has
-// happened to them, of one that is a script by what it says.
+// An advance counts how far a run is: with steps by their events, with a script by its
+// progress.
 type advance struct {
 	tools  map[string]definitions.Tool
 	plan   map[string]planStep
 	under  map[string]int  // calls under way, by step ID
 	done   map[string]bool // by step ID
 	script bool            // the definition is one
-	far    far             // such a one says it is
+	far    far             // the progress that a script reports
 }
 
-// A planStep is what the definition says of a step, as far as counting needs.
+// A planStep is a step of the definition, as far as counting needs it.
 type planStep struct {
 	ID        string               `json:"id"`
 	Type      definitions.StepType `json:"type"`
@@ -83,8 +83,8 @@ func (a *advance) callEnded(c history.CallEnded) {
 	}
 }
 
-// mayGoOn reports whether more may come of a step after a call: it was that of a probe,
-// or its outcome is unknown and the run finds out.
+// mayGoOn reports whether a step may continue after a call: the call was a probe, or
+// its outcome is unknown and the run finds out.
 func (a *advance) mayGoOn(c history.CallEnded) bool {
 	if c.Call.Path.IsProbe() {
 		return true
@@ -98,7 +98,7 @@ func (a *advance) mayGoOn(c history.CallEnded) bool {
 func (a *advance) elicitation(c history.ElicitationChanged) {
 	e := c.Elicitation
 	a.begun(e.StepPath.Top())
-	if c.Change == history.Closed && e.Kind == workflows.Question && e.Run == "" { // otherwise more is to come of the step
+	if c.Change == history.Closed && e.Kind == workflows.Question && e.Run == "" { // otherwise the step continues
 		a.finished(e.StepPath.Top())
 	}
 }
@@ -112,9 +112,8 @@ func (a *advance) ended(o *Outcome) {
 }
 
 // begun notes that a step has started, so that those before it are done. It counts
-// those that left no trace of their own, because they were skipped, and those of which
-// history does not report that nothing more will come (forEach, and calls of unknown
-// outcome).
+// skipped ones, which leave no trace, and those whose end history does not show
+// (forEach, and calls of unknown outcome).
 func (a *advance) begun(id string) {
 	for _, before := range a.plan[id].DependsOn {
 		if _, known := a.plan[before]; known && !a.done[before] {
@@ -132,8 +131,8 @@ func (a *advance) finished(id string) {
 	}
 }
 
-// A far is how far a script says it is. One that begins to count anew continues after
-// what it has counted.
+// A far is the progress that a script reports. If a script starts to count anew, the
+// total continues from what it has counted.
 type far struct {
 	before, done, total float64 // total 0 = unknown
 }

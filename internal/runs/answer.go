@@ -158,8 +158,7 @@ func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicit
 	return Elicitation{}, noSuchGate(run.ID, elicitation)
 }
 
-// decided reports how an elicitation was closed. answerID is that of the answer of whom
-// it is told.
+// decided reports how an elicitation was closed. answerID is the answer of the reader.
 func decided(id RunID, e Elicitation, answerID string) (Decision, error) {
 	if e.State == workflows.ElicitationDropped {
 		return Decision{}, fmt.Errorf("%w: the run has ended or continued without it", noSuchGate(id, e.ID))
@@ -202,9 +201,8 @@ func (c *Client) Terminate(ctx context.Context, id RunID, reason string) error {
 // maxCalled bounds the called runs of one run that are looked for.
 const maxCalled = 1000
 
-// calledBy are the runs under way that a run has called: those of which Temporal
-// knows, and those that an execution before has called. With an error they are
-// those that it has found.
+// calledBy are the runs under way that a run has called: those that Temporal lists, and
+// those that earlier executions have called. With an error the list is incomplete.
 func (c *Client) calledBy(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse) ([]RunID, error) {
 	var called []RunID
 	for _, p := range d.PendingChildren {
@@ -223,8 +221,8 @@ func (c *Client) calledBy(ctx context.Context, d *workflowservice.DescribeWorkfl
 	return called, err
 }
 
-// Cancel asks a run to end. It may be called more than once, and for a run
-// that has ended: then it does nothing. The run has ended when Follow says so.
+// Cancel asks a run to end. It may be called more than once, and for a run that has
+// ended: then it does nothing. The run has ended when Follow returns its end.
 func (c *Client) Cancel(ctx context.Context, id RunID, reason string) error {
 	if _, err := c.Get(ctx, id); err != nil {
 		return err
@@ -252,10 +250,9 @@ func (c *Client) Cancel(ctx context.Context, id RunID, reason string) error {
 // askedLimit is how long Asked waits until the run has taken note.
 const askedLimit = 5 * time.Second
 
-// Asked has a run remember an asking that did not lead to an answer, for as long
-// as the elicitation is open, so that everybody who follows the run learns of it
-// (EventAsked). It returns when the run has taken note, or does not need to, or
-// after some seconds without either.
+// Asked records an asking without an answer in a run, for as long as the elicitation is
+// open, so that every follower of the run sees it (EventAsked). It returns when the run
+// has recorded it, or does not need to, or after some seconds without either.
 func (c *Client) Asked(ctx context.Context, id RunID, elicitation string, a Asking) error {
 	pause := &backoff{next: 4 * time.Millisecond, limit: time.Second}
 	wait, cancel := context.WithTimeout(ctx, askedLimit)
@@ -296,9 +293,9 @@ func wants(run *Run, elicitation, question string) bool {
 // must not fill it.
 const maxAttachable = 5_000
 
-// Attach has a run note how a request stands to it, so that all who follow the run
-// learn of it (EventAttended). It returns before the run has taken note. A run that
-// has ended, or that has too much to note already, is not told: noted is false.
+// Attach signals a request's attendance to a run, so that all followers of the run see
+// it (EventAttended). It returns before the run has recorded it. A run that has ended,
+// or has too many signals, gets none: noted is false.
 func (c *Client) Attach(ctx context.Context, id RunID, a Attended) (noted bool, err error) {
 	d, err := c.describe(ctx, id)
 	if err != nil {

@@ -44,9 +44,9 @@ func (a *archive) hold(ctx context.Context, e *historypb.HistoryEvent) error {
 	return nil
 }
 
-// describe asks Temporal for a run. A workflow of somebody else who has the
-// namespace as well is none. Nor is there one with an ID that does not fit
-// into the header of gRPC which has it, which would look as if Temporal was away.
+// describe gets a run from Temporal. Another program's workflow in the same namespace
+// is not found, and neither is an ID that does not fit into gRPC's header, which would
+// look as if Temporal was unavailable.
 func (a *archive) describe(ctx context.Context, id RunID) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	if id == "" || strings.ContainsFunc(string(id), func(r rune) bool { return r < ' ' || r > '~' }) {
 		return nil, serviceerror.NewNotFound("no run has such an ID")
@@ -61,8 +61,8 @@ func (a *archive) describe(ctx context.Context, id RunID) (*workflowservice.Desc
 	return d, err
 }
 
-// isRun reports whether a workflow is a run, by its search attributes: its type is the
-// name of a composite tool, which says nothing.
+// isRun reports whether a workflow is a run, by its search attributes: its type, the
+// name of a composite tool, is no evidence.
 func isRun(a *commonpb.SearchAttributes) bool { return a.GetIndexedFields()[workflows.AttrTool] != nil }
 
 // lastEvents are those with which an execution has ended.
@@ -76,9 +76,9 @@ func (a *archive) lastEvents(ctx context.Context, x *commonpb.WorkflowExecution)
 	return page.GetHistory().GetEvents(), err
 }
 
-// firstStart is when the first execution of a run began. Temporal does not say so
-// in lists, nor of a run that was resumed; the run carries it from the process that
-// has started it, whose clock may be ahead.
+// firstStart is when the first execution of a run began. Temporal does not show it in
+// lists, nor for a resumed run; the run carries it from the process that has started
+// it, whose clock may be ahead.
 func (a *archive) firstStart(info *workflowpb.WorkflowExecutionInfo) time.Time {
 	started := info.StartTime.AsTime()
 	var first time.Time

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A BackendState is how the limits of a backend stand.
+// A BackendState is the state of a backend's limits.
 type BackendState = workflows.BackendState
 
 // A Permit asks for the permission to call a backend with limits, and gives it
@@ -37,8 +37,8 @@ func (c *Client) HostBackend(ctx context.Context, backend string) error {
 	return nil
 }
 
-// BackendState reports how the limits of a backend stand, as the process that keeps
-// them has told within the last second or two. ErrNotFound = no process does.
+// BackendState returns the state of a backend's limits, as the process that keeps them
+// reported within the last second or two. ErrNotFound = no process does.
 func (c *Client) BackendState(ctx context.Context, backend string) (BackendState, error) {
 	d, err := c.temporal.DescribeWorkflowExecution(ctx, workflows.BackendQueue(backend), "") // it is no run
 	var gone *serviceerror.NotFound
@@ -74,7 +74,7 @@ func (c *Client) Permit(ctx context.Context, p Permit) (*Hold, error) {
 	return hold, nil
 }
 
-// GiveBack reports that a call with a permit has ended, and waits for nobody.
+// GiveBack reports that a call with a permit has ended, and does not wait.
 func (c *Client) GiveBack(ctx context.Context, p Permit) error {
 	p.Released = true
 	_, err := c.startPermit(ctx, p)

@@ -14,25 +14,24 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A CallHistory reads what histories say of the calls of runs, for the workers that make
-// them. Its methods may be called at the same time.
+// A CallHistory reads from histories what became of the calls of runs, for the workers
+// that make them. Its methods are safe for concurrent use.
 type CallHistory struct{ *archive }
 
 // CallHistory returns that of the runs of c.
 func (c *Client) CallHistory() CallHistory { return CallHistory{&c.archive} }
 
-// CallBefore reports what the executions of a run before the given one have come to
-// with the call that has a key: its result, that its outcome is unknown, or neither, so
-// that it can be made. Where a run was reset, its own history does not have what came
-// after the point of the reset.
+// CallBefore returns the outcome, in executions before the given one, of the call with
+// a key: its result, that its outcome is unknown, or neither, so that it can be made.
+// After a reset, the run's own history lacks what followed the point of the reset.
 func (c CallHistory) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
 	e, err := c.callUntil(ctx, RunID(id), key, execution, "")
 	return e.result, e.unknown || e.doubt || e.lost && e.call == nil, err
 }
 
 // SentUnread reports whether the call that has a key may have been executed before a
-// worker was given it that could not read it: by an attempt of which nobody has told
-// what it came to. It looks at what was before an activity of an execution.
+// worker was given it that could not read it: by an attempt without a reported outcome.
+// It looks at what was before an activity of an execution.
 func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, key string) (bool, error) {
 	e, err := c.callUntil(ctx, RunID(id), key, execution, activity)
 	return e.doubt, err
@@ -112,7 +111,7 @@ type earlier struct {
 
 	result  *workflows.ToolResult
 	unknown bool
-	again   bool // its last attempt came after one of which nobody has told what it came to
+	again   bool // its last attempt followed one without a reported outcome
 	doubt   bool // such a one could not be read, so that this is all that is known
 }
 
@@ -161,7 +160,7 @@ func (e *earlier) ended(f history.CallEnded) error {
 		}
 		e.unknown, e.doubt, e.result = false, false, &result
 	case f.Unsent:
-		e.unknown = false // it never left
+		e.unknown = false // it was never sent
 	case f.Failure.OfCall():
 		e.unknown, e.doubt = f.Failure.LeavesUnknown(), f.Failure.Held() && (e.doubt || e.again)
 	}

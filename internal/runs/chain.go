@@ -23,8 +23,7 @@ type execution struct {
 	fresh  bool   // this process has just started it, and its worker may execute it
 }
 
-// told are the events that the execution before has told; none if there is none
-// any more.
+// told are the events of the previous execution; none if it is no longer kept.
 func (x execution) told(first bool) int64 {
 	if first {
 		return 0
@@ -125,7 +124,7 @@ func (a *archive) predecessor(ctx context.Context, id RunID, runID string) (x ex
 
 // resumes is the execution that another one repeats; "" if it repeats none.
 func (a *archive) resumes(started *historypb.WorkflowExecutionStartedEventAttributes) string {
-	var in struct { // of a workflows.RunInput, whatever build has recorded the rest
+	var in struct { // of a workflows.RunInput of any build
 		Resumption *workflows.Resumption `json:"repair"`
 	}
 	if a.converter.FromPayloads(started.GetInput(), &in) != nil || in.Resumption == nil {

@@ -32,8 +32,7 @@ type Config struct {
 	// MaxValue bounds what tools are given and give in the runs that are started,
 	// in bytes, where Client keeps large values elsewhere. 0 = what Temporal takes.
 	MaxValue int
-	// Keys sign what runs are told. nil = nobody is: runs take no signal that is
-	// not signed.
+	// Keys sign signals to runs. nil = none are sent: runs reject unsigned signals.
 	Keys *secrets.Keys
 	// LargeInputs is DataConverter that keeps large values elsewhere, with which
 	// runs are resumed that know of that. nil = there is nowhere to.
@@ -41,8 +40,8 @@ type Config struct {
 	// Room waits until what ctx is of may hold so many bytes of an outcome, until it
 	// ends. Its errors are returned. nil = there is always room.
 	Room func(ctx context.Context, bytes int64) error
-	// Reader is for whom ctx is, "" = nobody in particular. Of those for whom Temporal's
-	// index is queried, each has one query that waits at a time. nil = all wait alike.
+	// Reader is the reader that ctx belongs to, "" = none in particular. Each reader
+	// has one query of Temporal's index waiting at a time. nil = all wait alike.
 	Reader func(ctx context.Context) string
 	// News of the worker that uses Client. nil = there is none: what happens to runs is
 	// polled for.
@@ -61,7 +60,7 @@ type Client struct {
 	watches  watches // of runs that calls wait for
 }
 
-// New makes a Client. It calls nobody.
+// New makes a Client. It sends no requests.
 func New(cfg Config) *Client {
 	c := &Client{
 		archive: archive{
@@ -162,7 +161,7 @@ func failure(ctx context.Context, doing string, id RunID, err error) error {
 	return fmt.Errorf("%s run %s: %w", doing, id, err)
 }
 
-// away reports whether an error is of a Temporal that may answer again later.
+// away reports whether an error means that Temporal is unavailable for now.
 func away(err error) bool {
 	var (
 		unavailable *serviceerror.Unavailable

@@ -68,7 +68,7 @@ func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
 		if counts.Status[Quarantined], err = c.countOf(ctx, quarantinedQuery, 0); err != nil {
 			return err
 		}
-		counts.Status[Running] += group.Count - counts.Status[Quarantined] // somebody has paused them
+		counts.Status[Running] += group.Count - counts.Status[Quarantined] // paused by an operator
 	}
 	if counts.Status[Failed] == 0 {
 		return nil
@@ -125,14 +125,14 @@ const (
 	lookPage    = 250
 )
 
-// kindsAge is how old counts by kind may be, each of which is a question.
+// kindsAge is how old counts by kind may be; each costs a query.
 const kindsAge = time.Minute
 
 const waitingQuery = "ExecutionStatus = 'Running' AND " + workflows.AttrWaiting + " IS NOT NULL"
 
-// countWaiting looks at the runs that wait: their memos tell since when. The
-// index does not group by attributes of ours, so that kinds are counted one by
-// one where there are too many runs for that.
+// countWaiting looks at the runs that wait: their memos have the times. The index does
+// not group by attributes of ours, so that kinds are counted one by one where there are
+// too many runs for that.
 func (c *Client) countWaiting(ctx context.Context, counts *Counts) error {
 	if counts.Status[Running] == 0 {
 		return nil
@@ -213,7 +213,8 @@ func (c *Client) Backlog(ctx context.Context) (workflow, calls Backlog, err erro
 	return workflow, calls, err
 }
 
-// BackendBacklog reports what calls of a backend with limits nobody has taken up.
+// BackendBacklog counts the calls of a backend with limits that no process has taken
+// up.
 func (c *Client) BackendBacklog(ctx context.Context, backend string) (Backlog, error) {
 	return c.backlog(ctx, workflows.BackendQueue(backend), enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 }

@@ -21,8 +21,8 @@ const (
 	clockSkew = 5 * time.Second
 )
 
-// Deliver notes the runs whose results were delivered to a caller, by whatever name it has.
-// It is meant for several at once, at most fifty times in a second.
+// Deliver records the runs whose results were delivered to a caller, under any name.
+// Pass several runs at once: at most fifty calls a second.
 func (c *Client) Deliver(ctx context.Context, caller string, all []RunID) error {
 	if c.keys == nil {
 		return ErrNoKey

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// Show returns a run with everything that its history tells.
+// Show returns a run with everything in its history.
 func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 	described, err := c.describe(ctx, id)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *detailed) add(m history.Moment) {
 	}
 }
 
-// maxRefused bounds the signals that were not believed and are told of a run.
+// maxRefused bounds the rejected signals that are shown of a run.
 const maxRefused = 100
 
 func (d *detailed) fact(fact history.Fact, m history.Moment) {

@@ -13,8 +13,8 @@ import (
 // callTimeout is after how long a call that does not return is given up.
 const callTimeout = time.Minute
 
-// Follow tells what has happened to a run after the event with the given Seq
-// (0 = from the beginning), and then what happens, until the run has ended.
+// Follow returns the events of a run after the one with the given Seq (0 = from the
+// beginning), and then new ones, until the run has ended.
 //
 // The iteration ends after EventDone, or after an error: ErrNotFound, or the
 // end of ctx. A Temporal that cannot be reached is waited for.
@@ -35,7 +35,7 @@ func (c *Client) Follow(ctx context.Context, id RunID, after int64) iter.Seq2[Ev
 	}
 }
 
-// A moment is what one event of the history of a run says.
+// A moment is the content of one event of the history of a run.
 type moment struct {
 	history.Moment
 	last bool // the run has not gone on in another execution

@@ -15,7 +15,7 @@ import (
 type Given struct {
 	Input     workflows.RunInput
 	Answers   []GivenAnswer // in the order of arrival, also those that were not taken, without those that were refused
-	Cancelled *time.Time    // when somebody first asked to cancel it
+	Cancelled *time.Time    // when it was first asked to cancel
 }
 
 // A GivenAnswer is an answer as it reached the run.

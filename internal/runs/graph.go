@@ -15,8 +15,8 @@ const askPatience = 3 * time.Second
 type StepReport = workflows.StepReport
 
 // Graph returns where each step of a run is, in the order of the definition, also those
-// that have not started, or never will. A worker has to say so: no history holds it. ErrUnavailable = none
-// does.
+// that have not started, or never will. A worker has to compute it: no history holds
+// it. ErrUnavailable = none does.
 func (c *Client) Graph(ctx context.Context, id RunID) ([]StepReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()

@@ -10,14 +10,12 @@ import (
 // ScriptTool is the tool by which agents send scripts.
 const ScriptTool = "execute_tool_script"
 
-// IsSentScript reports whether a run is a script that an agent has sent. It calls
-// what its sender may, and is no composite tool that somebody has written for
-// others.
+// IsSentScript reports whether a run is a script sent by an agent. It calls what its
+// sender may, and is no composite tool written for others.
 func IsSentScript(id RunID) bool { return strings.HasPrefix(string(id), ScriptTool+"/") }
 
-// Hint reports what to do about an error of a run, or of a call that has started none;
-// "" = the message says it. What invites to call again is not said of a run that has
-// had effects.
+// Hint returns what to do about an error of a run, or of a call that started none; "" =
+// the message has it. A run with effects gets no hint to call again.
 func Hint(e *Error, effects *Effects) string {
 	if !effects.Repeatable() {
 		return hintForEffects(e, effects)

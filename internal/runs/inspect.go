@@ -18,10 +18,10 @@ import (
 
 // An Inspection is what there is for runs at a Temporal.
 type Inspection struct {
-	Server    string        // version of the server; "" = it does not say
+	Server    string        // version of the server; "" = unknown
 	Latency   time.Duration // of one request
 	Exists    bool          // the namespace
-	Retention time.Duration // of closed runs; 0 = it is not told
+	Retention time.Duration // of closed runs; 0 = unknown
 	Missing   []string      // search attributes that the namespace lacks
 	Pauses    bool          // whether workflows can be paused, which is how runs are quarantined
 	Workers   int           // that have looked for work in the last five minutes

@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A LogKind reports what a LogEntry tells.
+// A LogKind is the kind of a LogEntry.
 type LogKind string
 
 // The kinds of log entries.
@@ -25,7 +25,7 @@ const (
 	LogStarted   LogKind = "run_started"
 	LogContinued LogKind = "run_continued" // in a new execution, as its history had grown long
 	LogResumed   LogKind = "run_resumed"   // after it had ended
-	LogReset     LogKind = "run_reset"     // somebody has used Temporal's reset
+	LogReset     LogKind = "run_reset"     // reset by Temporal's reset
 	LogCancel    LogKind = "cancel_requested"
 	LogEnded     LogKind = "run_ended"
 	LogCall      LogKind = "call_started"
@@ -34,11 +34,11 @@ const (
 	LogWaits     LogKind = "step_waits"
 	LogSaid      LogKind = "script_said" // a line of a script's log, or how far it is
 	LogAsks      LogKind = "question_opened"
-	LogUnheard   LogKind = "question_not_answered" // somebody was asked and did not answer; the question is still open
+	LogUnheard   LogKind = "question_not_answered" // it was shown and not answered; the question is still open
 	LogAnswered  LogKind = "question_closed"
 	LogDecided   LogKind = "decided"          // by an operator: what became of a call, or of undoing a step, or that a credential is there
 	LogUntaken   LogKind = "answer_not_taken" // it came too late, or does not fit
-	LogRefused   LogKind = "signal_refused"   // nobody has proved that perdure has sent it
+	LogRefused   LogKind = "signal_refused"   // without proof that perdure has sent it
 	LogUnchecked LogKind = "signal_unchecked" // it waits for a worker that has the key with which it was signed
 	LogLost      LogKind = "worker_lost"      // with the workflow task of the run that it executed
 	LogAlone     LogKind = "executed_alone"   // by a worker that executes no other run meanwhile
@@ -54,7 +54,7 @@ type LogEntry struct {
 	Tool    string             `json:"tool,omitempty"`    // of a call
 	Attempt int                `json:"attempt,omitempty"` // of a call
 	Status  string             `json:"status,omitempty"`  // of a call or a run that has ended, of a question that is closed
-	By      string             `json:"by,omitempty"`      // who called, answered or resumed; of what is refused, who it says it is
+	By      string             `json:"by,omitempty"`      // who called, answered or resumed; of a rejected signal, the claimed sender
 
 	// Of a question that was answered.
 	Action   string          `json:"action,omitempty"`
@@ -66,8 +66,8 @@ type LogEntry struct {
 	Text string `json:"text"` // all of it, for people; without time and step
 }
 
-// Log tells what has happened to a run, in the order of time. With follow it continues
-// with what happens, as it happens, until the run has ended.
+// Log returns the events of a run in the order of time. With follow it continues with
+// new ones until the run has ended.
 //
 // Of the attempts of a call, Temporal keeps the last one and why the one before
 // it failed.
@@ -103,7 +103,7 @@ func (c *Client) logLive(ctx context.Context, id RunID, yield func(LogEntry, err
 	return b.unreadable(id)
 }
 
-// logSoFar tells all in the order of time, though an attempt is in history when
+// logSoFar returns all entries in the order of time: history has an attempt only when
 // its call has ended.
 func (c *Client) logSoFar(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {
 	var b logbook

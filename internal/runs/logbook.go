@@ -36,7 +36,7 @@ func (b *logbook) entries(m history.Moment) (entries []LogEntry) {
 	return entries
 }
 
-// entryOf is what a fact says in a log; without a kind it says nothing.
+// entryOf is the log entry of a fact; one without a kind is not logged.
 func entryOf(fact history.Fact) LogEntry {
 	switch f := fact.(type) {
 	case history.Began:
@@ -68,8 +68,8 @@ func withReason(text, reason string) string {
 	return text + ": " + reason
 }
 
-// began tells how an execution came about. What cannot be read is told without
-// its names.
+// began logs how an execution started. If its input cannot be read, the names are
+// missing.
 func began(f history.Began) LogEntry {
 	in := f.Input
 	switch f.How {
@@ -81,7 +81,7 @@ func began(f history.Began) LogEntry {
 	return LogEntry{Kind: LogStarted, By: in.Caller.Subject, Text: fmt.Sprintf("%s %s was called by %s", in.Definition.Name, cmp.Or(in.Definition.Version, shortDigest(in.Definition.Digest)), callerName(in.Caller))}
 }
 
-// callEntry is what happened to a call; of the attempts, the first one is not told.
+// callEntry is an event of a call; the first attempt is not logged.
 func callEntry(fact history.Fact) LogEntry {
 	var call *history.Call
 	entry := LogEntry{Kind: LogCall}
@@ -104,7 +104,7 @@ func callEntry(fact history.Fact) LogEntry {
 	return entry
 }
 
-// ruled tells of a signal that was not taken.
+// ruled logs a rejected signal.
 func ruled(f history.Ruled) LogEntry {
 	entry := LogEntry{Step: f.Path, By: f.By, Action: f.Action}
 	says := "signal " + f.Signal
@@ -145,7 +145,7 @@ func elicitationEntry(f history.ElicitationChanged) LogEntry {
 	return entry
 }
 
-// guardEntry tells of a quarantine, and of what comes before and after it.
+// guardEntry logs a quarantine, and what precedes and follows it.
 func guardEntry(fact history.Fact) LogEntry {
 	switch f := fact.(type) {
 	case history.WorkerLost:

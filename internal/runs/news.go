@@ -48,8 +48,8 @@ func (n *News) tell(id RunID) {
 	}
 }
 
-// about has the news of a run until done is called. News that nobody has taken stays.
-// Nil news never come.
+// about has the news of a run until done is called. News that was not taken stays. Nil
+// news never come.
 func (n *News) about(id RunID) (ear <-chan struct{}, done func()) {
 	if n == nil {
 		return nil, func() {}

@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// An Outlook reports what a resumption of a run would come to.
+// An Outlook is what a resumption of a run would do.
 type Outlook string
 
 // The outlooks, in the order in which a Preview has them.
@@ -23,7 +23,7 @@ const (
 	Repeats        Outlook = "repeats"         // it resumes, and an unsafe call may take effect twice
 	OutcomeUnknown Outlook = "outcome_unknown" // it does not resume before the outcome of a call is recorded
 	Impossible     Outlook = "impossible"      // it cannot be resumed in this way
-	Resumed        Outlook = "resumed"         // somebody has resumed it already
+	Resumed        Outlook = "resumed"         // it was resumed already
 )
 
 var outlooks = []Outlook{Resumes, Repeats, OutcomeUnknown, Impossible, Resumed}
@@ -102,8 +102,8 @@ func (r Resumptions) Preview(ctx context.Context, ids []RunID, req resume.Reques
 	return p.preview(), nil
 }
 
-// ExecuteAs resumes a run of a group of a preview, if it still would do with the run
-// what the preview says. If not, it is ErrChanged.
+// ExecuteAs resumes a run of a group of a preview, if that would still do what the
+// preview shows. If not, the error is ErrChanged.
 func (r Resumptions) ExecuteAs(ctx context.Context, group PreviewGroup, run PreviewRun, req resume.Request) error {
 	plan, err := r.Plan(ctx, run.ID, req)
 	if errors.Is(err, ErrNotResumable) {

@@ -25,9 +25,8 @@ const (
 // Probe is the function Probe, of the namespace of the client.
 func (c *Client) Probe(ctx context.Context) error { return Probe(ctx, c.temporal, c.namespace) }
 
-// Probe does what the start of a run needs of Temporal: it has it write, and reads
-// back what it wrote. ErrUnavailable = it does not, within the time of ctx. Who may
-// not do so is told nothing.
+// Probe does what the start of a run needs of Temporal: it writes, and reads back.
+// ErrUnavailable = Temporal does not answer within the time of ctx.
 func Probe(ctx context.Context, c client.Client, namespace string) error {
 	err := writeProbe(ctx, c, namespace)
 	var unknown *serviceerror.NamespaceNotFound

@@ -23,10 +23,10 @@ type StepProgress struct {
 	Failure  string             // of the last attempt that failed; "" = none has
 }
 
-// Progress returns what the backends of the calls that are under way have told
-// last, in the order of step paths. A call has an entry as soon as its worker
-// has reported it, which takes about a second, and one without a step path
-// before; reads that are executed inside the workflow task have none.
+// Progress returns the last progress of the backends of the calls under way, in the
+// order of step paths. A call has an entry once its worker has reported it, after about
+// a second, and one without a step path before; reads inside the workflow task have
+// none.
 //
 // Those of runs that steps have called are among them. It costs one request to
 // Temporal for each run, and nothing in history.
@@ -39,7 +39,7 @@ func (c *Client) Progress(ctx context.Context, id RunID) ([]StepProgress, error)
 	return told, nil
 }
 
-// maxWatched bounds the called runs of one run whose progress is told.
+// maxWatched bounds the called runs whose progress is shown with one run.
 const maxWatched = 20
 
 // progress is that of a run, and below the paths of its steps that of the runs
@@ -60,7 +60,7 @@ func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, p
 			continue
 		}
 		var last workflows.StepProgress
-		_ = c.converter.FromPayloads(p.HeartbeatDetails, &last) // of an earlier release, or none: nothing is told
+		_ = c.converter.FromPayloads(p.HeartbeatDetails, &last) // of an earlier release, or none: no progress
 		told = append(told, StepProgress{
 			StepPath: last.StepPath, Progress: last.Progress, Total: last.Total, Message: last.Message,
 			Activity: p.GetActivityId(), Attempt: int(p.GetAttempt()), Failure: history.NewFailure(c.converter, p.GetLastFailure()).Message(),

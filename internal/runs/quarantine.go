@@ -24,8 +24,8 @@ const pauseAttribute = "TemporalPauseInfo"
 // quarantinedQuery selects the runs that are quarantined.
 var quarantinedQuery = "ExecutionStatus = 'Paused' AND " + pauseAttribute + " = " + quote("Reason:"+quarantine.Reason)
 
-// isQuarantined reports whether Temporal has paused an execution as it takes its
-// workers down, and not because somebody wants it.
+// isQuarantined reports whether Temporal has paused an execution because it kills its
+// workers, and not on an operator's request.
 func isQuarantined(info *workflowpb.WorkflowExecutionInfo) bool {
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED {
 		return false
@@ -107,8 +107,8 @@ func (c *Client) quarantined(ctx context.Context, id RunID, doing string) (*work
 	return nil, fmt.Errorf("%s run %s: %w", doing, id, ErrNotQuarantined)
 }
 
-// operate tells the workers what becomes of a quarantined run, and has Temporal
-// hand it out to them.
+// operate signals an operator's decision about a quarantined run, and has Temporal hand
+// the run out to workers.
 func (c *Client) operate(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, signal string, content any) error {
 	run := d.WorkflowExecutionInfo.Execution
 	if c.keys == nil {
@@ -132,7 +132,7 @@ func (c *Client) operate(ctx context.Context, d *workflowservice.DescribeWorkflo
 		Namespace: c.namespace, WorkflowId: run.WorkflowId, RunId: run.RunId, Identity: "perdure", RequestId: randomName(26),
 	})
 	var already *serviceerror.FailedPrecondition
-	if errors.As(err, &already) { // somebody else was faster
+	if errors.As(err, &already) { // another process was faster
 		return nil
 	}
 	return err

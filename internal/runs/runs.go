@@ -1,6 +1,5 @@
-// Package runs is the one door to runs: it starts, follows, answers, lists and
-// cancels them. Behind it is a Temporal client; nobody in front of it needs to
-// know that.
+// Package runs is the only access to runs: it starts, follows, answers, lists and
+// cancels them. It uses a Temporal client, which its callers need not know.
 package runs
 
 import (
@@ -71,7 +70,7 @@ const (
 	Sent      = workflows.Sent
 )
 
-// How a request may stand to a run.
+// The relations of a request to a run.
 const (
 	Named    = workflows.Named
 	Joined   = workflows.Joined
@@ -113,7 +112,7 @@ const (
 	ViaSignal  = workflows.ViaSignal
 )
 
-// What a Reconciled says.
+// The decisions in a Reconciled.
 const (
 	Happened    = workflows.Happened
 	NotHappened = workflows.NotHappened
@@ -171,15 +170,15 @@ type Run struct {
 	Caller       string        `json:"caller"`
 	Started      time.Time     `json:"started"` // its first execution, however often it has continued or was resumed
 	Closed       *time.Time    `json:"closed,omitempty"`
-	Cause        string        `json:"cause,omitempty"`      // why it was terminated, as the one who did so has said; "" = it was not, or nobody said
+	Cause        string        `json:"cause,omitempty"`      // why it was terminated, in the words of the operator; "" = it was not, or without a reason
 	Error        *Error        `json:"error,omitempty"`      // with which it ended, where Filter.Errors asks for it
 	Request      string        `json:"-"`                    // that waits for it, as StartRequest or Attach has named it
-	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
-	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
+	Parent       *Parent       `json:"parent,omitempty"`     // the run whose step has called this one; nil = a caller started it
+	Cancelling   bool          `json:"cancelling,omitempty"` // it was asked to cancel; not set in lists
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
 	WaitingFor   string        `json:"waitingFor,omitempty"` // key, payload, parent, backend, breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
 	Unchecked    []Unchecked   `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
-	Unreadable   string        `json:"unreadable,omitempty"` // why Elicitations are not told, such as that a key is missing
+	Unreadable   string        `json:"unreadable,omitempty"` // why Elicitations are missing, such as that a key is missing
 }
 
 // Open are the elicitations that wait for an answer, oldest first.
@@ -223,13 +222,13 @@ type RefusedSignal struct {
 	Signal string    `json:"signal"` // its name
 	Reason string    `json:"reason"`
 
-	// Of an answer, as it says; nobody has proved it.
+	// Of an answer, as claimed; not proved.
 	ElicitationID string `json:"elicitationId,omitempty"`
 	Action        string `json:"action,omitempty"`
 	By            string `json:"by,omitempty"`
 }
 
-// Said is what a script told of its work: a line of its log, or how far it is.
+// Said is a message of a script: a line of its log, or its progress.
 type Said struct {
 	At       time.Time          `json:"at"`
 	StepPath workflows.StepPath `json:"stepPath"` // names the line of the script
@@ -238,7 +237,7 @@ type Said struct {
 	Total    float64            `json:"total,omitempty"`
 }
 
-// String is what was said as a line: "copying (3 of 7)".
+// String is the message as a line: "copying (3 of 7)".
 func (s Said) String() string {
 	if s.Done == 0 && s.Total == 0 {
 		return s.Message
@@ -253,7 +252,7 @@ func (s Said) String() string {
 	return fmt.Sprintf("%s (%s)", s.Message, count)
 }
 
-// A StepRecord is one execution of a step, as history tells it.
+// A StepRecord is one execution of a step, as history has it.
 type StepRecord struct {
 	Path      workflows.StepPath `json:"path"`
 	What      string             `json:"what"`   // the tool, what is asked, or until when it waits
@@ -270,18 +269,18 @@ type StepRecord struct {
 	Version   string             `json:"version,omitempty"` // of what that run executes; "" = it has none
 }
 
-// An EventKind reports what an Event tells.
+// An EventKind is the kind of an Event.
 type EventKind string
 
 // The kinds of events.
 const (
 	EventStep   EventKind = "step"   // a step started or ended
-	EventSaid   EventKind = "said"   // a script tells of its work: a line of its log, or how far it is
+	EventSaid   EventKind = "said"   // a script reports: a line of its log, or its progress
 	EventOpened EventKind = "opened" // an elicitation opened
-	EventAsked  EventKind = "asked"  // somebody was asked and did not answer; the elicitation is still open
+	EventAsked  EventKind = "asked"  // an elicitation was shown and not answered; it is still open
 	EventClosed EventKind = "closed" // an elicitation was answered, expired or dropped
 
-	EventAttended    EventKind = "attended"    // a request reports how it stands to the run
+	EventAttended    EventKind = "attended"    // the attendance of a request
 	EventQuarantined EventKind = "quarantined" // the run is not executed until an operator releases or ends it
 	EventReleased    EventKind = "released"    // it is executed again
 	EventDone        EventKind = "done"        // the run ended; always the last
@@ -302,9 +301,9 @@ type Event struct {
 	StepStarted  time.Time          // EventStep: when, by the clock of Temporal
 	Activity     string             // EventStep that started: ID of the activity that makes the call, as StepProgress has it; "" = none
 
-	// Done and Total report how far the run is: steps done, of steps known. Of a
-	// definition that is a script they are what it tells by progress, and ByScript is
-	// set: nothing, and a Total of 0, where it does not.
+	// Done and Total are how far the run is: steps done, of steps known. With a script
+	// they are the progress that it reports, and ByScript is set: Total is 0 if it
+	// reports none.
 	Done, Total float64
 	ByScript    bool
 
@@ -362,8 +361,8 @@ type Filter struct {
 	Status  Status
 	Caller  string
 	Waiting bool // for a person
-	// WaitingFor is one of the things that runs wait for, as
-	// workflows.AttrWaiting has them. "" = whatever it is, or nothing.
+	// WaitingFor is one of the things that runs wait for, as in workflows.AttrWaiting.
+	// "" = no filter.
 	WaitingFor string
 
 	// EndedEarly selects runs that ended without completing (see Run.EndedEarly).
@@ -372,6 +371,6 @@ type Filter struct {
 	Errors bool
 
 	Since time.Time
-	Query string // more of what Temporal's list filter can say; "" = nothing
+	Query string // more conditions in Temporal's list filter; "" = none
 	Limit int    // 0 = 50
 }

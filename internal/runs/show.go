@@ -80,7 +80,7 @@ func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse)
 	return &run
 }
 
-// run makes a Run of what Temporal says of an execution.
+// run makes a Run from Temporal's description of an execution.
 func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	run := Run{
 		ID:      RunID(info.Execution.WorkflowId),
@@ -116,8 +116,8 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	return run
 }
 
-// status trusts Temporal with how a run ended, and the run with what Temporal
-// does not tell apart.
+// status takes the end of a run from Temporal, and from the run what Temporal does not
+// distinguish.
 func status(s enumspb.WorkflowExecutionStatus, told Status) Status {
 	switch s {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:

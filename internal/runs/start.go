@@ -37,7 +37,7 @@ const (
 // or finished.
 //
 // Arguments that are too large are an *Error of category limit. ErrMayHaveStarted
-// reports that it is not known whether the run is there.
+// reports that the run may exist.
 func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 	id := req.ID
 	if id == "" {

@@ -122,14 +122,14 @@ func (r *StepRecord) runs() { r.Status, r.Ended, r.Error = history.StepRunning, 
 
 func (r *StepRecord) ended(status string, at time.Time) { r.Status, r.Ended = status, &at }
 
-// A given is what an elicitation came to, as the output of its step.
+// A given is the outcome of an elicitation, as the output of its step.
 type given struct {
 	Action  string          `json:"action"`
 	Content json.RawMessage `json:"content,omitempty"`
 	By      string          `json:"by,omitempty"`
 }
 
-// GateStatus says of an elicitation that has closed how its step ended.
+// GateStatus is the status of the step of a closed elicitation.
 func GateStatus(s ElicitationState) string {
 	switch s {
 	case workflows.ElicitationAnswered:

@@ -8,14 +8,14 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A Seq is made of the number of the execution in its chain, the ID of the
-// history event, and the number of the event among those that it tells of.
+// A Seq is made of the number of the execution in its chain, the ID of the history
+// event, and the number of the event among those made from it.
 const (
 	seqEventBits = 12
 	seqChainBits = 36
 )
 
-// A stream makes of what has happened to a run what those are told who follow it.
+// A stream turns the history of a run into events for its followers.
 type stream struct {
 	advance advance
 	// proven reports whether a process of the installation has sent a signal of
@@ -33,7 +33,7 @@ func newStream(keys *secrets.Keys, id RunID) *stream {
 	}
 }
 
-// add returns what a moment tells, in order.
+// add returns the events of a moment, in order.
 func (s *stream) add(m history.Moment) []Event {
 	if m.Execution != s.moment.Execution {
 		s.advance.executed()

@@ -13,7 +13,7 @@ type Turns struct {
 }
 
 type turn struct {
-	free chan struct{} // has an element while nobody has the turn
+	free chan struct{} // has an element while the turn is free
 	want int           // how many have it or wait for it
 }
 

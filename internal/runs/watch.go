@@ -69,8 +69,7 @@ func (w *watches) waiting(id RunID) []*watcher {
 	return now[:len(now):len(now)]
 }
 
-// watch describes a run for as long as somebody waits: whenever there is news of it, and
-// now and then.
+// watch describes a run for as long as a caller waits: on news of it, and now and then.
 func (w *watches) watch(ctx context.Context, c *Client, id RunID) {
 	news, done := c.news.about(id)
 	defer done()

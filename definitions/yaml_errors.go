@@ -1,0 +1,54 @@
+package definitions
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// warnf reports a warning at a node.
+func (d *decoder) warnf(n *yaml.Node, check, format string, args ...any) {
+	d.diags.add(Diagnostic{Pos: Position{d.file, n.Line, n.Column}, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Check: check})
+}
+
+// errorf reports a mistake at a path.
+func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) {
+	d.faulty[path] = true
+	d.diags.add(Diagnostic{
+		Pos:      Position{d.file, n.Line, n.Column},
+		Severity: SeverityError,
+		Message:  fmt.Sprintf(format, args...),
+		Check:    check,
+	})
+}
+
+// meantList suggests how to write a value as a list, as the end of a message;
+// "" = no suggestion.
+func meantList(n *yaml.Node, t reflect.Type) string {
+	switch {
+	case n.Kind == yaml.ScalarNode && t.Elem().Kind() == reflect.String:
+		return ": write [" + n.Value + "]"
+	case n.Kind == yaml.MappingNode && t.Elem() == reflect.TypeFor[*Step]():
+		return ": write each step as - id: NAME"
+	}
+	return ""
+}
+
+// meantMapping suggests the same for a text where a mapping is wanted.
+func meantMapping(n *yaml.Node, t reflect.Type) string {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		return ""
+	case t == reflect.TypeFor[OnError]() && strings.EqualFold(n.Value, string(Retry)):
+		return ": write {action: retry, retryCount: 3}"
+	case t == reflect.TypeFor[OnError](), t == reflect.TypeFor[Handler]():
+		return ": write {action: " + n.Value + "}"
+	case t == reflect.TypeFor[Property]():
+		return ": write {type: string, description: …, value: …}"
+	case t == reflect.TypeFor[Output]():
+		return ": write properties, each with type, description and value"
+	}
+	return ""
+}
