@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 // peakOf is the most memory that the heap has meanwhile, in bytes.
@@ -169,6 +172,41 @@ func TestAttackChildAnswerDense(t *testing.T) {
 	_, _ = p.Call(t.Context(), Call{Backend: "be", Tool: "dense"})
 	if again := text(t, p, "pid"); again != pid {
 		t.Errorf("the child %s was replaced by %s", pid, again)
+	}
+}
+
+// TestAttackAnswersOfASlowReader: a client that reads none of the large results of its
+// calls holds up neither those of other clients nor those of runs.
+func TestAttackAnswersOfASlowReader(t *testing.T) {
+	t.Parallel()
+	h := &hostile{call: func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, id, strings.Repeat("x", 7<<20))
+	}}
+	p := open(t, httpConfig(serve(t, h).URL))
+	bodies := web.NewBodies(web.DefaultWork, math.MaxInt64)
+	slow, hangUp := context.WithCancel(bodies.Within(t.Context(), "slow"))
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer hangUp()
+	var results atomic.Int32
+	for range 10 {
+		held, release := Hold(slow)
+		defer release()
+		calls.Go(func() {
+			if _, err := p.Call(held, Call{Backend: "be", Tool: "go"}); err == nil {
+				results.Add(1)
+			}
+		})
+	}
+	for results.Load() < 4 { // of its share, which has no room for more
+		time.Sleep(time.Millisecond)
+	}
+	for whose, ctx := range map[string]context.Context{"another client": bodies.Within(t.Context(), "quick"), "a run": t.Context()} {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if _, err := p.Call(ctx, Call{Backend: "be", Tool: "go"}); err != nil {
+			t.Errorf("%s: %v", whose, err)
+		}
 	}
 }
 

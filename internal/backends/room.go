@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// newAnswers makes the budget that the answers of all backends of a process share. A
-// call that was sent must not lose its outcome for lack of room, so an answer waits for
+// newAnswers makes the budget that the answers of all backends of a process share. Those
+// to a request of a client are its caller's, who decides how fast they are written. A call that was sent must not lose its outcome for lack of room, so an answer waits for
 // as long as its call does.
 func newAnswers() *web.Bodies { return web.NewBodies(web.DefaultWork, math.MaxInt64) }
 
@@ -24,6 +24,14 @@ type room struct {
 
 func newRoom(cfg Config, answers *web.Bodies) room {
 	return room{answers: answers, backend: cfg.Name, limit: cfg.maxResultBytes()}
+}
+
+// owner is whose share of the budget the answer to a request of ctx takes.
+func (r room) owner(ctx context.Context) string {
+	if caller := web.Reader(ctx); caller != "" {
+		return caller
+	}
+	return "backend " + r.backend
 }
 
 // A holding is what answers take of the budget until it is freed.
@@ -148,7 +156,7 @@ func (c *claims) arriving(size int64) error {
 		return tooLarge(c.room.limit)
 	}
 	if c.incoming == nil {
-		c.incoming = c.room.answers.Arriving(c.room.backend, c.room.limit)
+		c.incoming = c.room.answers.Arriving(c.room.owner(c.ctx), c.room.limit)
 	}
 	return c.incoming.Grow(c.ctx, size)
 }
@@ -164,10 +172,12 @@ func (c *claims) arrived() {
 func (c *claims) take(message []byte, holder *holding) error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
+	owner := c.room.owner(c.ctx)
 	if holder.waits != nil {
 		defer context.AfterFunc(holder.waits, cancel)()
+		owner = c.room.owner(holder.waits)
 	}
-	free, err := c.room.answers.Weigh(ctx, c.room.backend, message)
+	free, err := c.room.answers.Weigh(ctx, owner, message)
 	if err != nil {
 		return unfitting(err)
 	}
@@ -194,7 +204,7 @@ func (c *claims) readFrom(in *boundedReader, length int64) ([]byte, error) {
 	if length > c.room.limit {
 		return nil, tooLarge(c.room.limit)
 	}
-	text, free, err := c.room.answers.ReadFrom(c.ctx, in, c.room.backend, length, c.room.limit)
+	text, free, err := c.room.answers.ReadFrom(c.ctx, in, c.room.owner(c.ctx), length, c.room.limit)
 	if err != nil {
 		return nil, unfitting(err)
 	}
