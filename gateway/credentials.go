@@ -19,8 +19,8 @@ type Credentials interface {
 	// of both that can be called now, and those of them for which runs waited.
 	Deposit(ctx context.Context, who backends.Caller, needed []string) (good, given []string)
 	// KeepForwarded keeps what a request has for backends, until the run that it starts
-	// has ended.
-	KeepForwarded(ctx context.Context, caller, run string, what backends.Forwarded) error
+	// has ended or drop is called, and gives the name of that.
+	KeepForwarded(ctx context.Context, caller, run string, what backends.Forwarded) (as string, drop func(), err error)
 }
 
 // maxTold bounds the runs that are signalled about a credential. The others find it by
@@ -54,8 +54,8 @@ func (d *deposits) leave(ctx context.Context, who auth.Identity, needed ...strin
 }
 
 // keeper keeps what a request has for backends for the run that it starts.
-func (d *deposits) keeper(caller string, what backends.Forwarded) func(context.Context, runs.RunID) error {
-	return func(ctx context.Context, id runs.RunID) error {
+func (d *deposits) keeper(caller string, what backends.Forwarded) func(context.Context, runs.RunID) (string, func(), error) {
+	return func(ctx context.Context, id runs.RunID) (string, func(), error) {
 		return d.credentials.KeepForwarded(ctx, caller, string(id), what)
 	}
 }

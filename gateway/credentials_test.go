@@ -26,12 +26,12 @@ type fakeCredentials struct {
 	kept   []string          // "CALLER RUN" of KeepForwarded, and what was kept
 }
 
-func (c *fakeCredentials) KeepForwarded(_ context.Context, caller, run string, what backends.Forwarded) error {
+func (c *fakeCredentials) KeepForwarded(_ context.Context, caller, run string, what backends.Forwarded) (as string, drop func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tool, _, _ := strings.Cut(run, "/")
 	c.kept = append(c.kept, fmt.Sprintf("%s %s %s %s", caller, tool, string(what.Headers["X-Tenant"]), what.Meta["acme.example/trip"]))
-	return nil
+	return run, func() {}, nil
 }
 
 func (c *fakeCredentials) Deposit(_ context.Context, who backends.Caller, needed []string) (good, given []string) {

@@ -131,7 +131,8 @@ func (f *fakeRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Start
 		return runs.Started{}, lacks
 	}
 	if req.Keep != nil {
-		return started, req.Keep(ctx, started.ID)
+		_, _, err := req.Keep(ctx, started.ID)
+		return started, err
 	}
 	return started, nil
 }

@@ -84,8 +84,8 @@ type Caller struct {
 	Subject string   `json:"subject"`
 	Groups  []string `json:"groups,omitempty"`
 	Client  string   `json:"client,omitempty"` // name and version that the client gave
-	// Forwarded is the run for which headers and _meta of the caller's request are kept,
-	// elsewhere; "" = none are.
+	// Forwarded names the headers and _meta of the caller's request that are kept for the
+	// run, elsewhere; "" = none are.
 	Forwarded string `json:"forwarded,omitempty"`
 }
 

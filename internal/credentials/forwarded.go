@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,31 +18,36 @@ type forwarded struct {
 }
 
 // KeepForwarded keeps what the request of a caller has for backends, for the run that it
-// starts. What is kept for the run already stays: the request that started it counts.
-func (b *Broker) KeepForwarded(ctx context.Context, caller, run string, what backends.Forwarded) error {
+// starts, and gives the name under which the run finds it: of several requests that would
+// start the run, that of the one which does counts. drop removes it.
+func (b *Broker) KeepForwarded(ctx context.Context, caller, run string, what backends.Forwarded) (as string, drop func(), err error) {
 	kept := forwarded{Headers: map[string]string{}, Meta: what.Meta}
 	for name, value := range what.Headers {
 		kept.Headers[name] = string(value)
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {
-		return fmt.Errorf("keeping headers for a run: %w", err)
+		return "", nil, fmt.Errorf("keeping headers for a run: %w", err)
 	}
-	return b.grants.Change(ctx, store.RunKey(caller, run), func(_ context.Context, was store.Grant) (store.Grant, error) {
-		if len(was.Secret) > 0 {
-			return was, nil
+	key := store.RunKey(caller, run, rand.Text())
+	put := func(ctx context.Context, g store.Grant) error {
+		return b.grants.Change(ctx, key, func(context.Context, store.Grant) (store.Grant, error) { return g, nil })
+	}
+	drop = func() {
+		if err := put(ctx, store.Grant{}); err != nil {
+			b.log.Debug("headers are kept until the run ends, which has others", "run", run, "error", err)
 		}
-		return store.Grant{Secret: text}, nil
-	})
+	}
+	return key.Backend, drop, put(ctx, store.Grant{Secret: text})
 }
 
-// Forwarded gives what KeepForwarded has kept for a run. The error is a
+// Forwarded gives what KeepForwarded has kept under a name. The error is a
 // *backends.CredentialsError unless ctx has ended.
-func (b *Broker) Forwarded(ctx context.Context, caller, run string) (backends.Forwarded, error) {
+func (b *Broker) Forwarded(ctx context.Context, caller, as string) (backends.Forwarded, error) {
 	if b.grants == nil {
 		return backends.Forwarded{}, &backends.CredentialsError{Reason: "this process does not forward headers, and the run has some of its caller: give all processes the same passthroughHeaders"}
 	}
-	g, err := b.grants.Get(ctx, store.RunKey(caller, run))
+	g, err := b.grants.Get(ctx, store.Key{Caller: caller, Backend: as})
 	if err != nil {
 		return backends.Forwarded{}, b.passing(ctx, err)
 	}

@@ -16,25 +16,34 @@ import (
 	"github.com/perdure/perdure/internal/credentials"
 )
 
-// What is kept for a run is there in the next process, is sealed, counts from the
-// request that started the run, and is gone for everybody else and after the run.
+// What is kept for a run is there in the next process, is sealed, is that of the request
+// which has started the run, whatever others have kept, and is there for nobody else.
 func TestForwardedOfARun(t *testing.T) {
 	t.Parallel()
 	none := func(*lab) credentials.Strategy { return credentials.Strategy{} }
 	l := newLab(t, none)
 	want := backends.Forwarded{Headers: backends.Headers{"X-Key": "pl4nted"}, Meta: map[string]json.RawMessage{"acme.example/n": json.RawMessage("1")}}
-	for _, what := range []backends.Forwarded{want, {Headers: backends.Headers{"X-Key": "later"}}} {
-		if err := l.broker.KeepForwarded(t.Context(), "ada", "publish/1", what); err != nil {
+	keep := func(key backends.Secret) (as string, drop func()) {
+		what := want
+		what.Headers = backends.Headers{"X-Key": key}
+		as, drop, err := l.broker.KeepForwarded(t.Context(), "ada", "publish/1", what)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return as, drop
 	}
+	keep("earlier") // and its start has failed
+	as, _ := keep("pl4nted")
+	joined, drop := keep("later")
+	drop()
 	l.start(none(l))
-	got, err := l.broker.Forwarded(t.Context(), "ada", "publish/1")
+	l.gone("ada", joined)
+	got, err := l.broker.Forwarded(t.Context(), "ada", as)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("kept is (-want +got), %v\n%s", err, diff)
 	}
-	l.gone("ben", "publish/1")
-	l.gone("ada", "publish/2")
+	l.gone("ben", as)
+	l.gone("ada", "publish/1")
 	if text := l.files(); !strings.Contains(text, "publish/1") || strings.Contains(text, "pl4nted") {
 		t.Errorf("the store has %s", text)
 	}

@@ -143,9 +143,10 @@ type StartRequest struct {
 	// and without one this is the error. nil = nothing is lacking.
 	Lacks error
 
-	// Keep keeps what the calls of the run need of the request, before the run is started;
-	// an error is that of the start. nil = they need nothing.
-	Keep func(ctx context.Context, id RunID) error
+	// Keep keeps what the calls of the run need of the request, before the run is started,
+	// and gives the name of that; drop removes it, if another request has started the run.
+	// An error is that of the start. nil = they need nothing.
+	Keep func(ctx context.Context, id RunID) (as string, drop func(), err error)
 
 	ScriptLimits *ScriptLimits // of each script of the run; nil = the defaults
 	MaxDepth     int           // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth

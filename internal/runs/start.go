@@ -46,16 +46,17 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 	if req.Lacks != nil {
 		return c.onlyAttach(ctx, req)
 	}
-	if req.Keep != nil {
-		if err := req.Keep(ctx, id); err != nil {
-			return Started{}, fmt.Errorf("starting run %s: %w: %w", id, ErrUnavailable, err)
-		}
-		req.Caller.Forwarded = string(id)
-	}
 	input := newInput(id, req)
 	input.MaxValue, input.MaxJournal = c.maxValue, c.maxValue
 	if err := checkSize(id, input); err != nil {
 		return Started{}, err
+	}
+	drop := func() {}
+	if req.Keep != nil {
+		var err error
+		if input.Caller.Forwarded, drop, err = req.Keep(ctx, id); err != nil {
+			return Started{}, fmt.Errorf("starting run %s: %w: %w", id, ErrUnavailable, err)
+		}
 	}
 	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:        string(id),
@@ -74,6 +75,7 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 	}, input.WorkflowType(), input)
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
+		drop()
 		return Started{ID: id, Attached: true}, nil
 	}
 	if err != nil {

@@ -89,8 +89,12 @@ func (f *Files) Change(ctx context.Context, key Key, change func(context.Context
 	return f.write(key, now)
 }
 
-// lock is the lock of a key. Those of backends are never dropped, since they are few.
+// lock is the lock of a key. Those of backends are never dropped, since they are few; what
+// is kept for a run is one request's alone.
 func (f *Files) lock(key Key) *sync.Mutex {
+	if _, ok := runOf(key); ok {
+		return &sync.Mutex{}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.locks[key] == nil {
@@ -124,35 +128,27 @@ func (f *Files) Wanted(_ context.Context, caller string) ([]string, error) {
 
 // SweepRuns implements Grants.
 func (f *Files) SweepRuns(ctx context.Context, ended func(context.Context, string) (bool, error)) error {
-	var due []Key
+	due := map[Key]string{}
 	err := f.each(func(_ string, r record) {
-		if strings.HasPrefix(r.Backend, runPrefix) && time.Since(r.Changed) >= RunSweepEvery {
-			due = append(due, r.key())
+		if run, ok := runOf(r.key()); ok && time.Since(r.Changed) >= RunSweepEvery {
+			due[r.key()] = run
 		}
 	})
-	for _, key := range due {
-		over, failed := ended(ctx, strings.TrimPrefix(key.Backend, runPrefix))
+	for key, run := range due {
+		over, failed := ended(ctx, run)
 		if failed != nil {
 			return failed
 		}
 		if over {
 			err = errors.Join(err, f.write(key, Grant{}))
-			f.forget(key)
 		}
 	}
 	return err
 }
 
-// forget drops the lock of a key that is not used any more.
-func (f *Files) forget(key Key) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.locks, key)
-}
-
 func (f *Files) prune(context.Context) {
 	err := f.each(func(file string, r record) {
-		if strings.HasPrefix(r.Backend, runPrefix) {
+		if _, ok := runOf(r.key()); ok {
 			return // see SweepRuns
 		}
 		g := Grant{Expires: r.Expires}

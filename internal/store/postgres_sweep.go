@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +16,8 @@ func (p *Postgres) SweepRuns(ctx context.Context, ended func(context.Context, st
 			return err
 		}
 		for _, key := range due {
-			over, err := ended(ctx, strings.TrimPrefix(key.Backend, runPrefix))
+			run, _ := runOf(key)
+			over, err := ended(ctx, run)
 			if err != nil {
 				return err
 			}

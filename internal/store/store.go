@@ -8,6 +8,7 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -58,9 +59,21 @@ const RunSweepEvery = time.Minute
 // runPrefix begins the backend of a RunKey.
 const runPrefix = "perdure/run/"
 
-// RunKey names what a caller has left for one run, and not for one backend. It is kept
-// until the run has ended.
-func RunKey(caller, run string) Key { return Key{Caller: caller, Backend: runPrefix + run} }
+// RunKey names what a request of a caller has left for one run, and not for one backend. It
+// is kept until the run has ended. request has no slash.
+func RunKey(caller, run, request string) Key {
+	return Key{Caller: caller, Backend: runPrefix + request + "/" + run}
+}
+
+// runOf is the run of a RunKey; false = it is none.
+func runOf(k Key) (run string, ok bool) {
+	rest, ok := strings.CutPrefix(k.Backend, runPrefix)
+	if !ok {
+		return "", false
+	}
+	_, run, ok = strings.Cut(rest, "/")
+	return run, ok
+}
 
 const (
 	pruneEvery = time.Hour

@@ -260,7 +260,7 @@ func TestSweepRuns(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(t *testing.T, k kind) {
 		s := k.open(t, newKeys(t, "a"))
-		over, open := store.RunKey("https://idp#ada", "publish/over"), store.RunKey("", "publish/open")
+		over, open := store.RunKey("https://idp#ada", "publish/over", "a"), store.RunKey("", "publish/open", "b")
 		kept := store.Grant{Secret: []byte("x")}
 		for _, key := range []store.Key{over, open, adaMail} {
 			put(t, s, key, kept)
