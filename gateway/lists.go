@@ -67,7 +67,7 @@ func (ls *lists) page(x *exchange, l *listing) []byte {
 		first = false
 		switch {
 		case t.name == scriptTool:
-			page = append(page, mustEncode(ls.scripts.describe(x.who, ls.tools.builtIn[scriptTool]))...)
+			page = append(page, mustEncode(ls.scripts.describe(x.who, ls.tools.reserved(scriptTool)))...)
 		case t.composite && tasks:
 			page = append(append(page, t.encoded[:len(t.encoded)-1]...), forTasks...)
 		default:

@@ -50,6 +50,9 @@ func (t *toolset) list(at *server.MCPServer) {
 // reserve adds a built-in tool.
 func (t *toolset) reserve(tool mcp.Tool) { t.builtIn[tool.Name] = tool }
 
+// reserved gives a tool of the gateway's own; the zero Tool = there is none.
+func (t *toolset) reserved(name string) mcp.Tool { return t.builtIn[name] }
+
 // offer replaces the composite tools.
 func (t *toolset) offer(offers []Offer) {
 	t.mu.Lock()

@@ -183,7 +183,7 @@ func (r runsResumeCommand) definition(ctx context.Context, c *console, tool stri
 
 // confirmed asks for confirmation of a resumption that changes something.
 func (r runsResumeCommand) confirmed(ctx context.Context, c *console, plan *resume.Plan) (bool, error) {
-	if !r.changes() && len(plan.AtRisk()) == 0 {
+	if !r.changes() && len(plan.AtRisk()) == 0 && !plan.WithoutForwarded {
 		return true, nil
 	}
 	return r.confirm(ctx, c, "Resume the run? [y/N] ")
@@ -253,6 +253,9 @@ var planWords = map[string]string{
 // printPlan prints what would be done.
 func (r runsResumeCommand) printPlan(c *console, plan *resume.Plan) {
 	printPlanned(c, plan.Steps)
+	if plan.WithoutForwarded {
+		c.notef("the headers and _meta that the caller sent for backends are no longer kept: calls are made without them")
+	}
 	for _, u := range plan.OutcomeUnknown {
 		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", u.Error.Message, u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
 		c.notef("check at the backend, and record the outcome with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)

@@ -72,7 +72,7 @@ func (r *planner) plan() (*Plan, error) {
 	in.Journal, in.Open, in.Asked, in.Continued, in.Started = r.journal, nil, nil, true, time.Time{}
 	in.Resumption = &workflows.Resumption{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.was.Asked, Undone: maps.Clone(r.was.Undone)}
 	in.MaxJournal = in.MaxValue
-	in.Caller.Forwarded = "" // it was kept until the run ended
+	plan.WithoutForwarded, in.Caller.Forwarded = in.Caller.Forwarded != "", ""
 	plan.Input = in
 	return plan, nil
 }

@@ -77,6 +77,9 @@ type Plan struct {
 	Steps     []Step `json:"steps"`     // those that began before, by path
 	// OutcomeUnknown are the calls whose outcome must be recorded first.
 	OutcomeUnknown []PlannedUnknown `json:"unknown,omitempty"`
+	// WithoutForwarded means that the run was started with headers or _meta for backends,
+	// which were kept until it ended: its calls are made without them.
+	WithoutForwarded bool `json:"withoutForwarded,omitempty"`
 
 	Was   workflows.RunInput `json:"-"` // what the execution that is repeated began with
 	Input workflows.RunInput `json:"-"` // what the one that resumes the run begins with
