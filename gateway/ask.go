@@ -331,7 +331,7 @@ func (s *asking) reask() {
 // are those on which the client's user can answer.
 func (s *asking) handOver() (open []runs.Elicitation, pages []elicitParams) {
 	for _, gt := range s.open {
-		s.withdraw(gt, "the call has ended, its run goes on")
+		s.withdraw(gt, "the call has ended, its run continues")
 		open = append(open, gt.Elicitation)
 		if gt.way == byURL {
 			pages = append(pages, s.params(gt))

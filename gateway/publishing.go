@@ -164,7 +164,7 @@ func (pb *publishing) deprecate(r *http.Request, who auth.Identity) (any, error)
 	case !pb.rights.mayRead(who, auth.Object{Tool: ref.Name}):
 		return nil, &registry.NotFoundError{Reference: ref}
 	case !pb.rights.allow(who, auth.Publish, on):
-		return nil, &badRequest{http.StatusForbidden, "you may not deprecate versions of " + ref.Name + ": authorization.publishers of the configuration says who may"}
+		return nil, &badRequest{http.StatusForbidden, "you may not deprecate versions of " + ref.Name + ": authorization.publishers of the configuration lists who may"}
 	}
 	done, err := pb.registry.Deprecate(r.Context(), who.Caller(), ref, registry.Deprecation{Reason: strings.TrimSpace(q.Reason), Keep: q.Keep})
 	if err != nil {

@@ -258,7 +258,7 @@ func (hs *holds) details() (lines []string) {
 			lines = append(lines, fmt.Sprintf("**%s %s**, and is tried again until %s", path, h.what(h.backend), h.until.UTC().Format(detailsTime)))
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("**%s %s**, and goes on by itself at about %s", path, h.what(h.backend), h.until.UTC().Format(detailsTime)))
+		lines = append(lines, fmt.Sprintf("**%s %s**, and continues by itself at about %s", path, h.what(h.backend), h.until.UTC().Format(detailsTime)))
 	}
 	return lines
 }

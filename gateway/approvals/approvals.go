@@ -181,12 +181,12 @@ func (in *inbox) fail(w http.ResponseWriter, who auth.Identity, id runs.RunID, e
 		in.pages.problem(w, http.StatusServiceUnavailable, who, "Too many large results are read at once.", "Nothing is lost. Try again in a moment.")
 	case errors.Is(err, runs.ErrNotFound):
 		in.pages.problem(w, http.StatusNotFound, who, "There is no such run of yours.",
-			"It may have been deleted after its retention time, or belong to somebody else.")
+			"It may have been deleted after its retention time, or belong to another caller.")
 	case errors.Is(err, runs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		in.pages.problem(w, http.StatusServiceUnavailable, who, unavailable, "Nothing is lost. Try again in a moment.")
 	default:
 		in.Logger.Error("showing a run", "run", id, "error", err)
-		in.pages.problem(w, http.StatusInternalServerError, who, "Something is wrong here.", "The log of the server says more.")
+		in.pages.problem(w, http.StatusInternalServerError, who, "Something is wrong here.", "See the log of the server.")
 	}
 }
 

@@ -356,7 +356,7 @@ func deed(action string) string {
 func tooLate(who auth.Identity, d runs.Decision) string {
 	switch d.By {
 	case "":
-		return "Your answer came too late and was not taken: nobody had answered in time."
+		return "Your answer came too late and was not taken: the time to answer was over."
 	case who.Caller():
 		return fmt.Sprintf("This elicitation was already %s by you. This answer was not accepted.", deed(d.Action))
 	}

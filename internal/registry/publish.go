@@ -154,7 +154,7 @@ func permitted(p Publisher, all given, diags *definitions.Diagnostics) bool {
 	may := true
 	check := func(pos definitions.Position, name string) {
 		if p.May != nil && !p.May(name) {
-			*diags = append(*diags, problem(pos, checkPermitted, "you may not publish %s: authorization.publishers of the configuration says who may", name))
+			*diags = append(*diags, problem(pos, checkPermitted, "you may not publish %s: authorization.publishers of the configuration lists who may", name))
 			may = false
 		}
 	}

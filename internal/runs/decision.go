@@ -62,7 +62,7 @@ var outcomes = map[Meaning]string{
 	workflows.Fail:            "the step fails",
 	workflows.DecidedUndone:   "it was undone by hand",
 	workflows.DecidedAgain:    "the compensation is tried again",
-	workflows.DecidedLeft:     "it is left as it is",
+	workflows.DecidedLeft:     "it stays as it is",
 	workflows.DecidedGiven:    "the credential is there",
 	workflows.DecidedWithheld: "there will be no credential, and the step fails",
 }

@@ -74,7 +74,7 @@ func began(f history.Began) LogEntry {
 	in := f.Input
 	switch f.How {
 	case history.Continued:
-		return LogEntry{Kind: LogContinued, Text: "goes on in a new execution, as its history has grown long"}
+		return LogEntry{Kind: LogContinued, Text: "continues in a new execution, as its history has grown long"}
 	case history.Resumed:
 		return LogEntry{Kind: LogResumed, By: in.Resumption.By, Text: fmt.Sprintf("resumption %d by %s: resumed", in.Resumption.Time, cmp.Or(in.Resumption.By, "unknown"))}
 	}
@@ -153,7 +153,7 @@ func guardEntry(fact history.Fact) LogEntry {
 	case history.Alone:
 		return LogEntry{Kind: LogAlone, By: f.Worker, Text: "worker " + f.Worker + " executes the run and nothing else, as a worker may have been lost with it"}
 	case history.Quarantined:
-		return LogEntry{Kind: LogHeldBack, Text: "quarantined, and not executed until somebody releases it: " + f.Reason}
+		return LogEntry{Kind: LogHeldBack, Text: "quarantined, and not executed until an operator releases it: " + f.Reason}
 	case history.Released:
 		return LogEntry{Kind: LogReleased, Text: strings.TrimSpace("released " + byWhom(f))}
 	}

@@ -171,7 +171,7 @@ func (q *question) names(thread *starlark.Thread) error {
 		}
 	}
 	if len(elems) == 0 || len(elems) > maxApprovers {
-		return fmt.Errorf("by: names %d people and groups; want 1 to %d, or None for everybody who may answer", len(elems), maxApprovers)
+		return fmt.Errorf("by: names %d people and groups; want 1 to %d, or None for all who may answer", len(elems), maxApprovers)
 	}
 	for _, e := range elems {
 		name, ok := starlark.AsString(e)

@@ -121,7 +121,7 @@ func errorFrom(v starlark.Value) (*Error, error) {
 		e.Details = json.RawMessage(details)
 	}
 	if !slices.Contains(failCategories, e.Category) && !(r.Tag == caught{} && slices.Contains(caughtCategories, e.Category)) {
-		return nil, fmt.Errorf("an error of the category %s cannot be told on", bounded.Show(starlark.String(e.Category)))
+		return nil, fmt.Errorf("an error of the category %s cannot be reported", bounded.Show(starlark.String(e.Category)))
 	}
 	e.Final = e.Category != codes.CategoryTool && e.Category != codes.CategoryTimeout
 	return e, nil

@@ -167,7 +167,7 @@ func (p *pages) itemsOf(thread *starlark.Thread, result starlark.Value) ([]starl
 	default:
 		if d, ok := v.(*bounded.Dict); ok {
 			if v = onlyList(d); v == nil {
-				return nil, fmt.Errorf("iterate: a page of %s has not exactly one list: say with items= where its items are", p.tool)
+				return nil, fmt.Errorf("iterate: a page of %s has not exactly one list: set items= to the path of its items", p.tool)
 			}
 		}
 	}
