@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,7 +30,9 @@ func BenchmarkList(b *testing.B) {
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"b","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 	ask := func() *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(list))
+		ctx, end := context.WithCancel(b.Context()) // its end frees the room of the list
+		defer end()
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/mcp", strings.NewReader(list))
 		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
 			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"} {
 			r.Header.Set(name, value)
@@ -44,6 +47,8 @@ func BenchmarkList(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		ask()
+		if w := ask(); w.Code != http.StatusOK {
+			b.Fatalf("a list is answered %d", w.Code)
+		}
 	}
 }

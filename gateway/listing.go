@@ -36,7 +36,10 @@ type listing struct {
 // size is how many bytes the longest response with the list has, about.
 func (l *listing) size() (bytes int64) {
 	for _, t := range l.listed {
-		bytes += int64(len(t.encoded) + len(forTasks))
+		bytes += int64(len(t.encoded)) + 1
+		if t.composite {
+			bytes += int64(len(forTasks))
+		}
 	}
 	return bytes
 }
