@@ -122,7 +122,7 @@ func (a answers) hear(says *runs.Attended) {
 	}
 }
 
-// stand reports whether a client has a final answer.
+// stand reports whether a client was given an answer and has not continued from it.
 func (a answers) stand() bool {
 	for _, of := range a {
 		if of.given && !of.left {

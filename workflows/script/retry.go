@@ -72,9 +72,9 @@ func (b *branch) noteEffect() {
 	}
 }
 
-// finalIfUnknown makes an error final if more calls have an unknown outcome than known:
-// retrying would repeat them. These are calls that parallel has stopped, and calls
-// whose failure the script has handled.
+// finalIfUnknown makes an error final if b.unknown has grown beyond its first known
+// calls: retrying would repeat the new ones. These are calls that parallel has stopped,
+// and calls whose failure the script has handled.
 func (b *branch) finalIfUnknown(err error, known int) error {
 	e := b.run.errorOf(err)
 	if len(b.unknown) == known || e.Final || e.Fatal || b.run.Account.Failed() != nil {
