@@ -2,11 +2,13 @@ package backends
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -180,11 +182,19 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// A stderrTail keeps the last line that is not empty, often the cause of the process's end.
+// A stderrTail keeps why a process may have ended: of its last lines the one that names an
+// error, as stack traces follow it, or else the last that is not empty.
 type stderrTail struct {
-	mu   sync.Mutex
-	line string
+	mu    sync.Mutex
+	line  string
+	cause string // "" = none of the last maxTrace lines names an error
+	since int    // lines since cause
 }
+
+// maxTrace is how many lines may follow an error that they belong to.
+const maxTrace = 30
+
+var namesError = regexp.MustCompile(`(?i)^\s*(uncaught\s+)?[\w.]*(error|exception|panic|fatal)\b[^:]*: `)
 
 func (t *stderrTail) add(line string) {
 	if strings.TrimSpace(line) == "" {
@@ -193,10 +203,16 @@ func (t *stderrTail) add(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.line = line
+	switch t.since++; {
+	case namesError.MatchString(line):
+		t.cause, t.since = line, 0
+	case t.since > maxTrace:
+		t.cause = ""
+	}
 }
 
 func (t *stderrTail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.line
+	return cmp.Or(t.cause, t.line)
 }
