@@ -245,7 +245,7 @@ func TestRefusedPublications(t *testing.T) {
 			"unknown tool":            {greet("a", "1.0.0", "steps: [{id: say, tool: echo.shout}]"), "", "unknown-tool"},
 			"argument of a tool":      {greet("a", "1.0.0", "steps: [{id: say, tool: say}]"), "", "missing-argument"},
 			"a mistake":               {greet("a", "1.0.0", "steps: [{id: say, tool: say, dependsOn: [x]}]"), "", "unknown-step"},
-			"nothing to publish":      {"", "", "syntax"},
+			"nothing to publish":      {"", "", "foreign"},
 			"a field that is none":    {greet("a", "1.0.0") + "x: 1\n", "", "unknown-key"},
 			"the name of a tool":      {greet("taken", "1.0.0"), "", "name"},
 			"somebody else's":         {greet("theirs", "1.0.0"), "", "permission"},
