@@ -66,7 +66,7 @@ func (a *admission) read(w http.ResponseWriter, r *http.Request, who auth.Identi
 	return a.bodies.Read(w, r, web.Caller(who.Known(), r), a.maxRequest)
 }
 
-// enter counts a request of a caller, or returns an error at the limit.
+// enter counts a request of a caller, or answers 429 at the limit.
 func (a *admission) enter(w http.ResponseWriter, r *http.Request, who auth.Identity) (leave func(), ok bool) {
 	leave, err := a.count(web.Caller(who.Known(), r))
 	if err != nil {

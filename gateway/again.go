@@ -135,9 +135,9 @@ func (a *again) attended(of int64) bool {
 	return false
 }
 
-// awaitClosing gives the clients of a running call twice the time to be known as gone,
-// if the tool writes: the call may be a repetition, which can arrive before its
-// predecessor is seen to close. A call whose own client is gone starts nothing.
+// awaitClosing gives the clients of two equal calls the time to be known as gone, if
+// the tool writes: one may be the other sent again, and either may arrive first. A call
+// whose own client is gone starts nothing.
 func (a *again) awaitClosing(ctx context.Context) error {
 	if a.x.writes {
 		select {

@@ -49,7 +49,7 @@ func (a *attendance) attendAs(ctx context.Context, id runs.RunID, stands runs.At
 	return noted
 }
 
-// respondsTo reports whether a request answers the signal of another. Requests with a
+// respondsTo answers the signal of another request, if that one asks. Requests with a
 // waiting client answer one that arrives; one that leaves is also answered by those
 // that wait for their client to come back, and by watchers: the run is wanted, and its
 // call may still be repeated.

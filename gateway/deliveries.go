@@ -81,7 +81,7 @@ type Answers interface {
 }
 
 // answering records that the result of a call is about to be written. All replicas
-// learn when it was written: a result that a killed gateway may not have written is
+// learn that it was, once it was: a result that a killed gateway may not have written is
 // given again, and nothing is executed twice.
 func (d *deliveries) answering(x *exchange, id runs.RunID, answered bool) {
 	if !x.receipts || d.answers == nil || answered && x.here.Err() != nil {

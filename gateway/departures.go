@@ -75,7 +75,7 @@ func (ds *departures) depart(ctx context.Context, x *exchange, id runs.RunID, jo
 // while, to whichever replica, unless another client waits for the run. A process
 // that ends meanwhile ends no run.
 //
-// Joined records that the request has signalled the run its arrival.
+// Joined is whether the request has signalled its arrival to the run.
 func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
 	ctx, cancel := ds.drain.until(ctx)
 	defer cancel()
@@ -184,7 +184,7 @@ func (d *departure) hears(e runs.Event) reaction {
 }
 
 // Leavers are the requests whose clients are gone and that end their runs after the
-// grace period: for each run the last one.
+// grace period: for each run the one whose client left last.
 type leavers struct {
 	mu   sync.Mutex
 	runs map[runs.RunID]*context.CancelFunc

@@ -78,7 +78,7 @@ func errorCode(err error) int {
 	return mcp.INTERNAL_ERROR
 }
 
-// callFailed is the result of a direct call of a backend tool without a result.
+// callFailed is the result of a direct call of a backend tool that gave none.
 func callFailed(t backends.Tool, err error) *result {
 	e := &runs.Error{Category: codes.CategoryTool, Tool: t.Name, Message: err.Error()}
 	var failed *backends.CallError

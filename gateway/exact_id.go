@@ -31,7 +31,7 @@ func standInFor(id json.RawMessage) *standIn {
 	return &standIn{id: bytes.Clone(bytes.TrimSpace(id)), quoted: mustEncode("id-" + newNonce())}
 }
 
-// into returns a request with a replaced id.
+// into returns a request with the stand-in in place of its id.
 func (s *standIn) into(request []byte) []byte {
 	if s == nil {
 		return request

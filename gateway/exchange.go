@@ -43,7 +43,7 @@ type attending struct {
 	ended    bool   // the run has ended, and the client got or was to get its result
 	asks     bool   // the client is asked something, and is to send the call again with the answer
 	joined   bool   // the history of the run has that the request joined it
-	watches  bool   // it waits for a run of another call
+	watches  bool   // it waits for the run of another caller, whose call it does not represent
 	seen     int64  // Seq of the last event of the run that was rendered
 }
 
@@ -166,8 +166,8 @@ func (x *exchange) watch() { x.watches, x.receipts = true, false }
 // cancelled is closed when the client cancels the call.
 func (x *exchange) cancelled() <-chan struct{} { return x.cancel }
 
-// bind reports which run ends with the call, and whether it has to at once, since the
-// call was cancelled before.
+// bind sets the run that ends with the call, and reports whether the run has to end at
+// once, since the call was cancelled before.
 func (x *exchange) bind(run runs.RunID) (cancelled bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

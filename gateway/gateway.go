@@ -17,8 +17,8 @@
 //	                                      tasks/update
 //
 // Nothing that a later request needs is kept in memory. Session ids, event ids,
-// elicitation ids, request states and task IDs are signed tokens , so any replica with
-// the same key can continue where another one stopped.
+// elicitation ids, request states and task IDs are signed tokens that name what they
+// represent, so any replica with the same key can continue where another one stopped.
 //
 // The protocol itself (handshakes, header checks, subscriptions) is mcp-go in
 // stateless mode; lists and calls of tools write their answer past it, so that tools

@@ -146,8 +146,8 @@ func (f *endpoint) identify(w http.ResponseWriter, r *http.Request, who auth.Ide
 	return sessionClient(who, s), true
 }
 
-// sessionOf opens the session of a request, or answers 404: the client then opens a new
-// one.
+// sessionOf opens the session of a request, or answers 400 where it names none and 404
+// where there is no such session: the client then opens a new one.
 func (f *endpoint) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Identity) (*session, bool) {
 	id := r.Header.Get(sessionHeader)
 	if id == "" {

@@ -179,8 +179,8 @@ func (b *builder) complete(d *definitions.Definition) error {
 	return nil
 }
 
-// away reports whether an unanswered backend may offer a tool that a composite tool, or
-// one that it calls, uses.
+// away reports whether a backend that has not answered yet may offer a tool that a
+// composite tool, or one that it calls, uses.
 func (b *builder) away(d *definitions.Definition) bool {
 	called, _ := d.Called(b.listing.find)
 	for _, used := range append(called, d) {

@@ -84,7 +84,7 @@ type Options struct {
 	// where a gateway is killed in the moment after it has answered, the same call
 	// is given the result again.
 	Answers Answers
-	// OnDisconnect reports what becomes of a run when the request that it was started
+	// OnDisconnect sets what becomes of a run when the request that it was started
 	// by is cancelled, which closing its stream is in 2026-07-28, where the definition
 	// does not. "" = definitions.CancelRun.
 	OnDisconnect definitions.OnDisconnect
@@ -118,7 +118,7 @@ type Access struct {
 	Authenticate func(*http.Request) (auth.Identity, error)
 	// StdioIdentity is who sends what ServeStdio reads. Zero = auth.Anonymous.
 	StdioIdentity auth.Identity
-	// Policy reports who may do what. nil = the zero one.
+	// Policy decides who may do what. nil = the zero one.
 	Policy *auth.Policy
 	// Metadata is the document with which clients find where to get tokens (RFC 9728);
 	// served at auth.WellKnown and below. nil = none.
@@ -153,9 +153,9 @@ type Timing struct {
 	// asks again: an answer that was lost with a replica is then given once more. An
 	// answer to any asking counts. 0 = 10 min.
 	ReaskAfter time.Duration
-	// StreamRetry is how long clients must wait before they resume a broken stream.
-	// They try twice by default, so a server may be down for less than twice as long. 0
-	// = 5 s; at most 1 min.
+	// StreamRetry is how long clients are asked to wait before they resume a broken
+	// stream. They try twice by default, so a server may be down for less than twice as
+	// long. 0 = 5 s; at most 1 min.
 	StreamRetry time.Duration
 }
 
@@ -249,8 +249,8 @@ func setDefault[T comparable](field *T, value T) {
 // again. Those that listen hear of changes at once.
 const listLife = 30 * time.Second
 
-// cacheScope reports who may share one caller's lists: everybody, if all callers see
-// the same tools.
+// cacheScope reports who may share one caller's lists: everybody, if
+// callers need no authentication and see the same tools.
 func (o Options) cacheScope() mcp.CacheScope {
 	if o.Authenticate == nil && !o.Policy.Ruled() {
 		return mcp.CacheScopePublic

@@ -187,7 +187,7 @@ func advance(last, done float64) float64 {
 }
 
 // inch is the next progress value where a script counts, or none does: what is done, or
-// a step too small for a bar to show.
+// the last one and a step too small for a bar to show.
 func inch(last, done, total float64) float64 {
 	if done > last {
 		return done

@@ -69,7 +69,7 @@ type reply struct {
 }
 
 // replied takes a client's response to a question of ours and returns the HTTP status
-// that acknowledges it. A response that comes twice, or after another caller's, does
+// that acknowledges it. A response that comes twice, or after another answer, does
 // nothing.
 func (qs *questions) replied(ctx context.Context, c *client, m *message) (status int) {
 	r, status := qs.claim(ctx, c, m)
@@ -191,7 +191,7 @@ func sent(err error) bool {
 	return errors.Is(err, runs.ErrUnchecked) || errors.Is(err, runs.ErrUntaken) || errors.Is(err, runs.ErrQuarantined)
 }
 
-// answer passes a client's answer to an elicitation on. If another caller was first,
+// answer passes a client's answer to an elicitation on. If another answer was first,
 // that is no error. The caller in the run decides: a token may be older than the run,
 // where a business key gave two the same ID.
 func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to about, raw json.RawMessage) error {

@@ -47,7 +47,7 @@ func (ss *streams) render(ctx context.Context, x *exchange, at cursor, how rende
 	}
 }
 
-// RenderOptions report how a run is rendered, beyond what the client is.
+// RenderOptions set how a run is rendered, beyond what the client is.
 type renderOptions struct {
 	resumed  bool              // there was a stream before this one; the cursor reports how far it came
 	patience *time.Duration    // nil = Options.Patience, for clients that cannot be asked
@@ -62,7 +62,7 @@ type renderOptions struct {
 type rendering struct {
 	on *streams
 	x  *exchange
-	at cursor // of the next event's id
+	at cursor // what the id of the next event has
 	renderOptions
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Rights report who may call what, and do what with which run.
+// Rights decide who may call what, and do what with which run.
 type rights struct {
 	policy   *auth.Policy
 	runs     Runs
@@ -131,8 +131,8 @@ func (r *rights) denied(who auth.Identity, d *definitions.Definition, tools defi
 }
 
 // mayUse reports why a definition may not make a call for its publisher; "" = it may.
-// Its runs may make the calls that its publisher may make: no publisher can have
-// callers do what the publisher may not.
+// By the rights of its callers it may make the calls that its publisher may make: no
+// publisher can have callers do what the publisher may not.
 func (r *rights) mayUse(publisher auth.Identity, u definitions.Use) string {
 	who, action, whose := publisher, auth.Use, "you may not call it, so what you publish may not either (authorization.publishers can allow it: uses)"
 	if u.As != "" {

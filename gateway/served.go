@@ -98,7 +98,7 @@ func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, w
 	if len(s.runs) <= maxServed {
 		return known
 	}
-	for other, r := range s.runs { // the oldest first, then any
+	for other, r := range s.runs { // those whose time is over; of far too many, any
 		if len(r.waiting) == 0 && (r.until.Before(now) || len(s.runs) > 2*maxServed) {
 			delete(s.runs, other)
 		}
@@ -106,7 +106,7 @@ func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, w
 	return known
 }
 
-// noted records that the run has the Asked signal of a client.
+// noted records that the history of the run has that a client was asked.
 func (s *served) noted(id runs.RunID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -165,8 +165,8 @@ func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in i
 	return ts.runs.Asked(ctx, run.ID, in.ID, asking)
 }
 
-// cancelModernTask is tasks/cancel of the extension. A task that has ended needs
-// nothing.
+// cancelModernTask is tasks/cancel of the extension. For a task that has
+// ended it changes nothing, and is acknowledged all the same.
 func (ts *tasks) cancelModernTask(ctx context.Context, x *exchange, run *runs.Run) {
 	if run.Closed == nil {
 		if _, ok := ts.cancelTask(ctx, x, run); !ok {

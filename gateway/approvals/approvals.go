@@ -28,8 +28,8 @@ import (
 // Prefix is the path of the page.
 const Prefix = "/approvals"
 
-// Path is the page of a run. Each part of the ID represents itself, since many proxies
-// do not let an encoded slash pass; with one it is found as well.
+// Path is the page of a run. Each part of the ID is a part of the path, since many
+// proxies do not let an encoded slash pass; with one it is found as well.
 func Path(id runs.RunID) string {
 	parts := strings.Split(string(id), "/")
 	for i := range parts {
@@ -158,7 +158,7 @@ func (in *inbox) signedFor(r *http.Request, who auth.Identity, what ...string) b
 	return valid
 }
 
-// visible finds a run that the visitor may see, or answers 404.
+// visible finds a run that the visitor may see, or answers why it shows none.
 func (in *inbox) visible(w http.ResponseWriter, r *http.Request, who auth.Identity) (*runs.Run, bool) {
 	id := runs.RunID(r.PathValue("id"))
 	run, err := in.Runs.Get(r.Context(), id)

@@ -28,7 +28,7 @@ type field struct {
 	Problem string // why what was entered was not taken
 }
 
-// A shape reports what a field looks like.
+// A shape is what a field looks like.
 type shape string
 
 const (

@@ -65,7 +65,7 @@ func (q question) Excerpt() string {
 	return text
 }
 
-// A wording reports what the answers to a kind of question mean; an answer without
+// A wording is what the answers to a kind of question mean; an answer without
 // words is not offered.
 type wording struct {
 	About                   string // whom or what it is for; "" = the usual

@@ -1,6 +1,6 @@
 // Package auth finds out who sent a request, and what they may do.
 //
-// An Authenticator finds out who it was (Identity); a Policy reports what they may do
+// An Authenticator finds out who it was (Identity); a Policy decides what they may do
 // (May). Nothing else in perdure checks permission.
 package auth
 

@@ -10,7 +10,7 @@ import (
 	"errors"
 )
 
-// A cookieSealer encrypts cookies, so that browsers can neither read nor make them.
+// A cookieSealer encrypts cookies, so that no one without its key reads or makes them.
 type cookieSealer struct {
 	keys []cipher.AEAD // the first one seals
 }

@@ -21,7 +21,7 @@ import (
 // path of the resource follows.
 const WellKnown = "/.well-known/oauth-protected-resource"
 
-// OIDCOptions report whose tokens are taken, and which of them. Issuer, Audience and
+// OIDCOptions set whose tokens are taken, and which of them. Issuer, Audience and
 // Resource are required.
 type OIDCOptions struct {
 	Issuer   string // URL, as tokens have it in iss

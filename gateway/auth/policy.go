@@ -67,7 +67,7 @@ type Policy struct {
 	// Publishers publish composite tools, for those who may call them.
 	Publishers []Publisher
 	// Metrics may read the metrics: subjects, and groups as group:NAME. nil = no one;
-	// without authentication and rules, everybody.
+	// without authentication, rules and operators, everybody.
 	Metrics []string
 
 	// Current is what holds in place of all above. nil = what is above; see Exchange.
@@ -210,8 +210,8 @@ func (g Grant) names(p *Policy, who Identity) bool {
 }
 
 // matchesAny reports whether one of the patterns matches a name. The name may itself be
-// a pattern: then one of them must match all names that it matches. One with more than
-// * is only compared with itself.
+// a pattern: then one of them must match all names that it matches. A pattern with more
+// than * then only matches itself, since no one can tell what it leaves out.
 func matchesAny(patterns []string, name string) bool {
 	many := strings.ContainsAny(name, `*?[\`)
 	return slices.ContainsFunc(patterns, func(pattern string) bool {

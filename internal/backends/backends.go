@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Transport reports how a backend is reached.
+// A Transport is how a backend is reached.
 type Transport string
 
 // The transports.

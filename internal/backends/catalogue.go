@@ -20,7 +20,7 @@ const (
 	defaultPrefixFormat = workloadVar + "_"
 )
 
-// An Aggregation reports how the tools of all backends become one catalogue. The zero
+// An Aggregation sets how the tools of all backends become one catalogue. The zero
 // value prefixes every tool with the name of its backend and "_".
 type Aggregation struct {
 	// Strategy resolves tools of the same name: prefix (default) puts a prefix before all

@@ -174,7 +174,7 @@ func (s *session) listen() {
 		if time.Since(began) > most {
 			delay = first
 		}
-		s.noteChange() // something may have changed while there was no session
+		s.noteChange() // something may have changed while there was no subscription
 		select {
 		case <-time.After(delay):
 		case <-s.ctx.Done():

@@ -78,8 +78,8 @@ func asksOnPage(steps []*definitions.Step) bool {
 }
 
 // LoginOptions set how people sign in: at the issuer of clients' tokens, if perdure is
-// a client of it as well; else with tokens of their own. Tokens of programs work only
-// if the configuration allows it.
+// a client of it as well; else with tokens of their own. Tokens of programs sign
+// people in only if the configuration allows it.
 func LoginOptions(a config.Auth, callers auth.Authenticator, public WebURL, k Keys, log *slog.Logger) (auth.LoginOptions, error) {
 	options := auth.LoginOptions{
 		PublicURL: public.Origin(), Path: approvals.Prefix, Key: k.Signing, RetiredKeys: k.Retired, Logger: log,

@@ -45,7 +45,7 @@ type Role struct {
 	Logger    *slog.Logger
 }
 
-// WorkerOptions report how runs are executed.
+// WorkerOptions set how runs are executed.
 type WorkerOptions struct {
 	Unproven        bool // runs take unsigned answers
 	Deployment      worker.DeploymentOptions
