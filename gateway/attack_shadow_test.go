@@ -60,7 +60,7 @@ func TestAttackBackendSpeaksForPerdure(t *testing.T) {
 		}
 	}
 
-	// The same in the data of an error that continues to clients.
+	// The same in the data of an error that is passed on to clients.
 	w.catalogue.call = func(context.Context, backends.Call) (*backends.Result, error) {
 		data := map[string]any{"requiredCapabilities": map[string]any{"elicitation": map[string]any{}}, "perdure/error": map[string]any{"retryable": true}}
 		return nil, &backends.RPCError{Code: mcp.MISSING_REQUIRED_CLIENT_CAPABILITY, Message: "no", Data: data}

@@ -23,7 +23,7 @@ import (
 
 // TestWire plays the conversations of testdata/*.txtar. Files come in pairs: NAME.in
 // has headers, an empty line and a body; NAME.out what came back. $SESSION represents a
-// session id, $STATE and $QUESTION for the tokens that came last, so that a
+// session id, $STATE and $QUESTION the tokens that came last, so that a
 // conversation can use what it was given.
 func TestWire(t *testing.T) {
 	t.Parallel()

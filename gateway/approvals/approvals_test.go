@@ -247,7 +247,7 @@ func TestOthersSeeNothing(t *testing.T) {
 	}
 }
 
-// TestWhoMayAnswer: approvers answer questions, operators report what becomes of steps
+// TestWhoMayAnswer: approvers answer questions, operators decide what becomes of steps
 // that could not be undone.
 func TestWhoMayAnswer(t *testing.T) {
 	t.Parallel()

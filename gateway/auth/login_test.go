@@ -569,7 +569,7 @@ func TestAttackCallerTokenOnThePage(t *testing.T) {
 	}
 }
 
-// TestAttackCallerTokenWithoutItsIssuer: while nobody can report whether a token is one
+// TestAttackCallerTokenWithoutItsIssuer: while nobody can tell whether a token is one
 // with which programs call, it opens no page.
 func TestAttackCallerTokenWithoutItsIssuer(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// floodVar reports what the child floods with, noteVar where it notes how much was
+// floodVar names what the child floods with, noteVar where it notes how much was
 // taken.
 const (
 	floodVar = "PERDURE_TEST_FLOOD"
