@@ -87,7 +87,7 @@ func (a *Activities) mayHaveExecuted(ctx context.Context, info activity.Info) bo
 
 // neverSent is the failure of a call that workers could not read, if one of them was
 // given it after an attempt that may have made it. What such a worker reports does not
-// report which attempt it was.
+// show which attempt it was.
 func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, info activity.Info) error {
 	sent, err := a.opts.SentUnread(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID, attempt.Call.IdempotencyKey)
 	switch {

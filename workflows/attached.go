@@ -24,7 +24,7 @@ const (
 	Named    Attendance = ""         // it waits for the run, which is found by its name from then on
 	Joined   Attendance = "joined"   // it waits for the run, unless another still does
 	Inquires Attendance = "inquires" // it has joined, and asks again whether another still waits
-	Here     Attendance = "here"     // it still waits for the run: reports who hears Joined, Inquires or Leaving of another
+	Here     Attendance = "here"     // it still waits for the run: the answer to Joined, Inquires or Leaving of another
 	Leaving  Attendance = "leaving"  // its client is gone, and it ends the run unless another waits
 	Answered Attendance = "answered" // its client has been given an answer from which it can continue
 	Watching Attendance = "watching" // it waits for a run of another call: the answer to Leaving of another

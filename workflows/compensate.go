@@ -211,7 +211,7 @@ func (un *undoing) undoableCall(path StepPath, undo *record.Undo) {
 	un.items = append(un.items, undoable{at: place{path: path}, order: e.Order, call: undo})
 }
 
-// tell adds the undone calls to a journal, with the number of attempts.
+// tell adds the undone paths to a journal, and how often each was undone.
 func (un *undoing) tell(told *Journal) {
 	for _, path := range slices.Sorted(maps.Keys(un.times)) {
 		told.Undone[path] += un.times[path]

@@ -124,7 +124,7 @@ func (e Elicitation) ownEnd() time.Time {
 }
 
 // digest is the same for what is the same question, asked of the same people in the
-// same way: an answer that a client has given represents none of the approvals page,
+// same way: an answer that a client has given counts for none of the approvals page,
 // and one that need not fit the schema for none that must.
 func (e Elicitation) digest() string {
 	asked := append([]byte(e.Message+"\x00"), e.Schema...)

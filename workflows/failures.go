@@ -59,7 +59,7 @@ func (fs *failures) stopped() bool {
 	return (fs.first != nil || fs.cancelled()) && !fs.undoing
 }
 
-// undoes reports that what the run has done is undone from now on.
+// undoes notes that what the run has done is undone from now on.
 func (fs *failures) undoes() { fs.undoing = true }
 
 // cancelled reports whether the run was asked to cancel.

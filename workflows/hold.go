@@ -150,8 +150,9 @@ func (hs *holds) why() string {
 }
 
 // sendInTurn makes a call as soon as the limits of its backend let it. While it is held
-// nothing was sent, the time limit of the step pauses, and no attempt of onError is
-// used.
+// nothing is under way: nothing was sent, the time limit of the step pauses, and no
+// attempt of onError is used. A wait for an unreachable backend uses both; see
+// waitsFor.
 func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
 	q.earlierUnknown = q.earlierUnknown || cs.sent.repeats(q.path) // unknown from an earlier execution
 	defer q.fresh()
@@ -184,7 +185,8 @@ func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, res
 	}
 }
 
-// waitsFor repeats a call to an unreachable backend after a pause, if there is time.
+// waitsFor counts an attempt of a call to an unreachable backend and the pause after it,
+// and reports whether there is time to make the call again then.
 func (q *request) waitsFor(hold *Hold) bool {
 	hold.Pause = max(hold.Pause, minHold)
 	q.waits, q.used = true, q.used+1 // the call was attempted

@@ -50,7 +50,7 @@ func (s StepRun) Recorded(digest string) (json.RawMessage, bool) {
 // Completed is the outcome of the step with an output, of JSON values.
 func (StepRun) Completed(output any) Outcome { return Outcome{status: stepCompleted, output: output} }
 
-// Failed is the outcome of the step with an error. onError reports what follows.
+// Failed is the outcome of the step with an error. onError decides what follows.
 func (StepRun) Failed(err *Error) Outcome { return Outcome{status: stepFailed, err: err} }
 
 // kinds of steps that can be executed.

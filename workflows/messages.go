@@ -179,7 +179,7 @@ type Failure struct {
 	Kept int `json:"kept,omitempty"` // as of a RunResult: here is the error only
 }
 
-// What a run records and also shows to clients, through the activity.
+// What a run records and also reports, on the whole way from the activity to the client.
 type (
 	Error       = record.Error
 	Effects     = record.Effects

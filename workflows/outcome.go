@@ -126,9 +126,9 @@ func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
 	return e, repeat && (next.WorthRepeating() || a.Unsent)
 }
 
-// TurnedDown is the failure of a call answered by an intermediary that reports the
-// backend as unavailable or overloaded. Its outcome is unknown; repeatable calls are
-// repeated until the step's time is up.
+// TurnedDown is the failure of a call that was answered, by the backend or something
+// before it, with the report that the backend is unavailable or overloaded. Its outcome
+// is unknown; repeatable calls are repeated until the step's time is up.
 func (a Attempt) TurnedDown(reason string) (e *Error, repeat bool) {
 	return a.unknown(a.error(codes.ConnectionLost, codes.CategoryTool, lostWords+reason))
 }
@@ -274,7 +274,7 @@ type ContentBlock struct {
 // output is a tool's result as steps see it: the structured content if it is an object,
 // with the wanted content blocks whose names it does not have; otherwise all content
 // blocks, or the empty object. Structured content that is no object, as 2026-07-28
-// allows, must also be the text of a block; without one the text is added.
+// allows, must also be in a block: without any block that has a name it fails.
 func output(structured json.RawMessage, content []ContentBlock, beside []string) (json.RawMessage, error) {
 	blocks := blocksByName(content)
 	structured = bytes.TrimSpace(structured)

@@ -40,7 +40,7 @@ func (p *parent) known() *Parent {
 	return &known
 }
 
-// hearAdoption notes whether this run must report its end to the parent.
+// hearAdoption notes that this run must report its end to the parent.
 func (p *parent) hearAdoption(workflow.Context, Signal, bool) hearing {
 	return hearing{take: func(workflow.Context, Ruling) { p.adopted = true }}
 }

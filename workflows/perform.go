@@ -117,7 +117,7 @@ func (q request) failure(err error) *Error {
 	var detail Error // of the last attempt that reported
 	var app *temporal.ApplicationError
 	reported := errors.As(err, &app) && app.HasDetails() && app.Details(&detail) == nil
-	// The cause of a timeout is the previous attempt, whose retry it ended.
+	// What a timeout wraps is the failure of the attempt before the one that it ended.
 	var te *temporal.TimeoutError
 	if timedOut := errors.As(err, &te); reported && !timedOut {
 		return &detail
@@ -153,8 +153,8 @@ func (q request) failure(err error) *Error {
 	return e
 }
 
-// nothingSent reports whether a call that no process has taken has no earlier attempt
-// under way: its process may have died without a report.
+// nothingSent reports whether a call that no process has taken is not under way from an
+// earlier attempt, whose process may have died without a report.
 func nothingSent(untaken *temporal.TimeoutError) bool {
 	before := untaken.Unwrap()
 	var app *temporal.ApplicationError

@@ -28,7 +28,7 @@ type StepReport struct {
 // may be missing.
 const JournalQuery = "journal"
 
-// A JournalRequest reports what of a journal is not needed. The zero value: all is.
+// A JournalRequest names what of a journal is not needed. The zero value: all is.
 type JournalRequest struct {
 	Steps []string   `json:"steps,omitempty"` // that are executed again, and all that depend on them: {} represents their results
 	Paths []StepPath `json:"paths,omitempty"` // the same for these step paths alone

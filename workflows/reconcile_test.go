@@ -36,7 +36,7 @@ const unsure = `{name: a, description: d, timeout: 100h, steps: [
 	{id: after, tool: t, dependsOn: [pay], arguments: {id: "{{.steps.pay.output.id}}"}}]}`
 
 // A run that does not know whether an unsafe call was executed waits, and a person
-// reports how it continues.
+// decides how it continues.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -22,7 +22,7 @@ func Register(r worker.WorkflowRegistry, trust Trust) {
 
 // An interpreter keeps compiled definitions between workflow tasks, by the SHA-256 of
 // their sources, so what it keeps never shows in a run. The digest that an input names
-// does not do: who starts a run reports what it likes there, and would replace the
+// does not do: those who start a run can put any digest there, and would replace the
 // definition of others.
 type interpreter struct {
 	trust    *trustee

@@ -25,8 +25,8 @@ func newResults() *results {
 
 // awaitHistoryRoom waits until the result of one more call fits into history with those
 // of the calls under way, each estimated by the largest result of its tool, or by the
-// limit of results. It fails if there is no room even for one. Compensations have room
-// of their own.
+// limit of results if none has come. It fails if there is no room even for one.
+// Compensations have room of their own.
 func (cs *calls) awaitHistoryRoom(ctx workflow.Context, q request) *Error {
 	failure, err := cs.results.await(ctx, q.path, func() bool { return cs.hasHistoryRoom(ctx, q) })
 	if err != nil {

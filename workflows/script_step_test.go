@@ -250,7 +250,7 @@ return [a, b.ok, agreed]
 	}
 }
 
-// A question of a script reports who answers it, also in the execution after the one
+// A question of a script names who may answer it, also in the execution after the one
 // that has asked, and nobody is not everybody.
 func TestScriptSaysWhoAnswers(t *testing.T) {
 	t.Parallel()

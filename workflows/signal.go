@@ -104,7 +104,7 @@ type Ruling struct {
 	Key     string  `json:"key,omitempty"`    // ID of the key with which it was signed, of one that is held
 	Again   bool    `json:"again,omitempty"`  // it was held before
 
-	// Of an Answer, unproven; each at most maxRuled bytes.
+	// Of an Answer, as it states them; each at most maxRuled bytes.
 	ElicitationID string `json:"elicitationId,omitempty"`
 	Action        string `json:"action,omitempty"`
 	By            string `json:"by,omitempty"`

@@ -158,7 +158,8 @@ func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicit
 	return Elicitation{}, noSuchGate(run.ID, elicitation)
 }
 
-// decided reports how an elicitation was closed. answerID is the answer of the reader.
+// decided reports how an elicitation was closed. answerID is that of the reader's answer;
+// "" = none was sent.
 func decided(id RunID, e Elicitation, answerID string) (Decision, error) {
 	if e.State == workflows.ElicitationDropped {
 		return Decision{}, fmt.Errorf("%w: the run has ended or continued without it", noSuchGate(id, e.ID))
@@ -295,7 +296,7 @@ const maxAttachable = 5_000
 
 // Attach signals a request's attendance to a run, so that all followers of the run see
 // it (EventAttended). It returns before the run has recorded it. A run that has ended,
-// or has too many signals, gets none: noted is false.
+// or has a long history, gets none: noted is false.
 func (c *Client) Attach(ctx context.Context, id RunID, a Attended) (noted bool, err error) {
 	d, err := c.describe(ctx, id)
 	if err != nil {

@@ -23,7 +23,8 @@ type execution struct {
 	fresh  bool   // this process has just started it, and its worker may execute it
 }
 
-// told are the events of the previous execution; none if it is no longer kept.
+// told is up to which event the history repeats the previous execution; 0 if that one is
+// no longer kept.
 func (x execution) told(first bool) int64 {
 	if first {
 		return 0

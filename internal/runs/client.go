@@ -20,7 +20,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A Config reports where the runs are.
+// A Config has where the runs are.
 type Config struct {
 	// Client of the Temporal server. A run starts fastest where the worker
 	// uses the same one (eager start).

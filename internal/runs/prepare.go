@@ -38,7 +38,7 @@ func SearchAttributes() map[string]string {
 	return types
 }
 
-// A Namespace reports where runs shall live.
+// A Namespace is where runs shall live.
 type Namespace struct {
 	Name string // "" = default
 	// Retention of closed runs, if the namespace has to be made. 0 = 30 days.

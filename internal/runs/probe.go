@@ -26,8 +26,8 @@ const (
 func (c *Client) Probe(ctx context.Context) error { return Probe(ctx, c.temporal, c.namespace) }
 
 // Probe does what the start of a run needs of Temporal: it writes, and reads back.
-// ErrUnavailable = Temporal does not answer within the time of ctx. A missing
-// permission is no error.
+// ErrUnavailable = Temporal does not do so within the time of ctx, even if it answers. A
+// missing permission is no error.
 func Probe(ctx context.Context, c client.Client, namespace string) error {
 	err := writeProbe(ctx, c, namespace)
 	var unknown *serviceerror.NamespaceNotFound

@@ -32,7 +32,7 @@ func (e *Error) MayHaveHappened() bool {
 	return e.EarlierUnknown
 }
 
-// Executed marks the failure of a call that was executed: only its output is unusable.
+// Executed reports whether the failed call was executed: only its output is unusable.
 func (e *Error) Executed() bool {
 	return e.Code == codes.InvalidOutput || e.Code == codes.OutputTooLarge
 }

@@ -50,8 +50,9 @@ func (l *Log) Begun(path StepPath) (Entry, bool) {
 	return e, ok && l.continues && !e.Exact
 }
 
-// Found is what an earlier execution has recorded of a kind at a path, if its result is
-// valid for a digest now.
+// Found is what an earlier execution has recorded of a kind at a path, if its result
+// counts now: for the same digest, or for any if the run continues and the entry allows
+// it.
 func Found[K Kind](l *Log, path StepPath, digest string) (K, bool) {
 	e := l.before[path]
 	k, is := e.Kind.(K)

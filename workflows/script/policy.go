@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A Probe reports how to find out whether a call of unknown outcome was executed.
+// A Probe is how to find out whether a call of unknown outcome was executed.
 type Probe struct {
 	Tool    string        // of class read
 	Delay   time.Duration // before it is called; 0 = the host's default

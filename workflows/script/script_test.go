@@ -15,7 +15,7 @@ import (
 
 // TestScripts runs each part of each file of testdata, in the way of Starlark's own
 // tests: parts are separated by lines of three dashes, and ### "regexp" at the end of a
-// line reports that the part fails there. Without it the part must succeed; eq and true
+// line means that the part must fail there. Without it the part must succeed; eq and true
 // are there for it.
 func TestScripts(t *testing.T) {
 	t.Parallel()
