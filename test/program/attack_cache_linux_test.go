@@ -26,7 +26,7 @@ compositeTools:
 // times as much memory as their text, do not fill the memory of the process that waits with them.
 func TestAttackRunsOfManyValues(t *testing.T) {
 	t.Parallel()
-	const limit, count = 400, 40 // MB; runs that take 30 MB each
+	const limit, count = 400, 28 // MB; runs that take 30 MB each
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(waitingDefinition), 0o600); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestAttackRunsOfManyValues(t *testing.T) {
 	d.start()
 	values := strings.Repeat("{},", 400_000) + "{}"
 	for i := range count {
-		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"wait","arguments":{"values":[%d,%s]}}}`, i, i, values)
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"name":"wait","arguments":{"values":[%d,%s]}}}`, i, i, values)
 		for started := false; !started; { // it is refused while there is no room
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.url(), strings.NewReader(body))
 			if err != nil {
@@ -44,14 +44,18 @@ func TestAttackRunsOfManyValues(t *testing.T) {
 			}
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Accept", "application/json, text/event-stream")
+			req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+			req.Header.Set("Mcp-Method", "tools/call")
+			req.Header.Set("Mcp-Name", "wait")
 			res, err := http.DefaultClient.Do(req)
 			if err != nil {
 				t.Fatalf("call %d: %v", i, err)
 			}
 			answer, err := io.ReadAll(res.Body)
 			_ = res.Body.Close()
-			if started = res.StatusCode == http.StatusOK; started && (err != nil || !strings.Contains(string(answer), "runId")) {
-				t.Fatalf("call %d: %v\n%s", i, err, answer)
+			started = res.StatusCode == http.StatusOK
+			if refused := res.StatusCode == http.StatusServiceUnavailable; err != nil || !refused && !strings.Contains(string(answer), "runId") {
+				t.Fatalf("call %d: %s, %v\n%s", i, res.Status, err, answer)
 			}
 		}
 	}
