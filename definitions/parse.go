@@ -356,22 +356,17 @@ func (p *parser) definition(n *yaml.Node, inResource bool) *Definition {
 }
 
 // conditionals takes a step of type conditional as one of the type that its keys belong
-// to: a step of any type has a condition.
+// to: a step of any type has a condition, except the inner step of a forEach.
 func (p *parser) conditionals(def *Definition, d *decoder) {
-	take := func(s *Step, path string) {
+	for i, s := range def.Steps {
 		if s == nil || s.Type != "conditional" || s.Tool == "" && s.Message == "" {
-			return
+			continue
 		}
 		if s.Type = ToolStep; s.Tool == "" {
 			s.Type = ElicitationStep
 		}
-		p.warnf(d.position(path+".type", def.Pos), "other-key", "%s.type: conditional is taken as %s, since a step of any type has a condition: write that", path, s.Type)
-	}
-	for i, s := range def.Steps {
 		path := template.AtElement("steps", i)
-		if take(s, path); s != nil {
-			take(s.Step, path+".step")
-		}
+		p.warnf(d.position(path+".type", def.Pos), "other-key", "%s.type: conditional is taken as %s, since a step of any type has a condition: write that", path, s.Type)
 	}
 }
 
