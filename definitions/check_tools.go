@@ -173,9 +173,9 @@ func (c *callCheck) unknownArgument(n toolCall, at, name string, schema map[stri
 	switch {
 	case schema["patternProperties"] != nil:
 	case additional == false:
-		c.report(path, c.def.keyAt(path), SeverityError, "unknown-argument", "%s: %s takes no %s%s", n.label, n.callee, at, template.DidYouMean(name, known))
+		c.report(path, c.def.Place(path), SeverityError, "unknown-argument", "%s: %s takes no %s%s", n.label, n.callee, at, template.DidYouMean(name, known))
 	case !stated && len(known) > 0:
-		c.report(path, c.def.keyAt(path), SeverityWarning, "unknown-argument", "%s: %s does not say that it takes %s%s", n.label, n.callee, at, template.DidYouMean(name, known))
+		c.report(path, c.def.Place(path), SeverityWarning, "unknown-argument", "%s: %s does not say that it takes %s%s", n.label, n.callee, at, template.DidYouMean(name, known))
 	}
 }
 

@@ -40,6 +40,18 @@ func (a *admission) admit(w http.ResponseWriter, r *http.Request) (auth.Identity
 	return who, true
 }
 
+// open admits and counts a request, or answers it. ctx is that of the request, in which
+// its caller waits for room for what it reads; leave ends it.
+func (a *admission) open(w http.ResponseWriter, r *http.Request) (ctx context.Context, who auth.Identity, leave func(), ok bool) {
+	if who, ok = a.admit(w, r); !ok {
+		return nil, who, nil, false
+	}
+	if leave, ok = a.enter(w, r, who); !ok {
+		return nil, who, nil, false
+	}
+	return a.reading(r.Context(), web.Caller(who.Known(), r)), who, leave, true
+}
+
 // shared lets pages read what they get, and answers the question whether they may
 // ask. Requests of pages that may not do not come here.
 func (a *admission) shared(w http.ResponseWriter, r *http.Request) (answered bool) {

@@ -42,16 +42,12 @@ type endpoint struct {
 // cannot answer without memory that only one replica has: sessions, the
 // client's answers to questions, cancellation, and streams that are resumed.
 func (f *endpoint) serve(w http.ResponseWriter, r *http.Request) {
-	who, ok := f.admission.admit(w, r)
-	if !ok {
-		return
-	}
-	leave, ok := f.admission.enter(w, r, who)
+	ctx, who, leave, ok := f.admission.open(w, r)
 	if !ok {
 		return
 	}
 	defer leave()
-	r = r.WithContext(f.admission.reading(withIdentity(r.Context(), who), web.Caller(who.Known(), r)))
+	r = r.WithContext(withIdentity(ctx, who))
 	switch r.Method {
 	case http.MethodPost:
 		f.post(w, r, who)

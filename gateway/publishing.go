@@ -37,17 +37,12 @@ func (pb *publishing) handle(mux *http.ServeMux) {
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
 		mux.HandleFunc(method+" "+RegistryPrefix+path, func(w http.ResponseWriter, r *http.Request) {
-			who, ok := pb.admission.admit(w, r)
-			if !ok {
-				return
-			}
-			leave, ok := pb.admission.enter(w, r, who)
+			ctx, who, leave, ok := pb.admission.open(w, r)
 			if !ok {
 				return
 			}
 			defer leave()
-			r = r.WithContext(pb.admission.reading(r.Context(), web.Caller(who.Known(), r)))
-			pb.respond(w, r, who, serve)
+			pb.respond(w, r.WithContext(ctx), who, serve)
 		})
 	}
 }
