@@ -155,8 +155,8 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestStructuredWithoutText: structured content of which steps would see nothing fails
-// the step; null is none.
+// TestStructuredWithoutText: structured content that no step could see fails the step; null
+// is none.
 func TestStructuredWithoutText(t *testing.T) {
 	t.Parallel()
 	for _, structured := range []string{`[1]`, `7`, ` "x"`} {

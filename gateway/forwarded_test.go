@@ -61,7 +61,7 @@ func TestAttackForwardedOfAnother(t *testing.T) {
 	}
 	for _, call := range []struct {
 		tenant, trace string
-		runs          int // that there are after it
+		runs          int // in all after the call
 	}{{"blue", "1", 1}, {"green", "2", 2}, {"blue", "3", 2}, {"green", "4", 2}} {
 		c, leave := leaving(t, w.url)
 		c.keyed("does", fmt.Sprintf(`"_meta":{"acme.example/tenant":%q,"traceparent":%q`, call.tenant, call.trace)).progress()

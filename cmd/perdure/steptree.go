@@ -92,7 +92,7 @@ func (n *stepNode) update(s gateway.StepState, now time.Time) {
 	n.StepState = s
 }
 
-// status of a node of which only what is below it is known is that of what is below.
+// status gives the status of a node; if only nodes below it are known, theirs.
 func (n *stepNode) status() string {
 	if n.Status != "" && (n.Status != "completed" || !n.anyBelow(gateway.StepRunning, gateway.StepWaiting)) {
 		return n.Status

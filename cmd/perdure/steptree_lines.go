@@ -138,7 +138,7 @@ func (l screenLine) trim() screenLine {
 	return l
 }
 
-// beside is what else a line says of a node.
+// beside is what follows the name of a node in its line.
 func (n *stepNode) beside(status string) (out screenLine) {
 	add := func(text string, style style) {
 		if text != "" {

@@ -143,7 +143,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestAttackProgress: what a server says of its progress is drawn, whatever it is.
+// TestAttackProgress draws progress with hostile values from a server.
 func TestAttackProgress(t *testing.T) {
 	t.Parallel()
 	for _, s := range []gateway.StepState{

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// tokens are credentials of which a test reports what they are.
+// tokens are credentials that a test sets.
 type tokens struct {
 	shared bool
 
