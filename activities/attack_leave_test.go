@@ -28,31 +28,33 @@ import (
 // and the run makes it anew if it still wants it. Reads and calls of just now do not.
 func TestAttackCallDecidedLongAgo(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		effect definitions.Effect
-		ago    time.Duration
-		held   bool
-	}{
-		{definitions.Unsafe, 2 * time.Second, true},
-		{definitions.Keyed, 2 * time.Second, true},
-		{definitions.Read, 2 * time.Second, false},
-		{definitions.Unsafe, 0, false},
-	} {
-		sent := false
-		b := departing(func() { sent = true })
-		var suite testsuite.WorkflowTestSuite
-		env := suite.NewTestActivityEnvironment()
-		activities.Register(env, activities.New(b, nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) {
-			return false, context.DeadlineExceeded
-		}}))
-		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
-			StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now().Add(-tc.ago)})
-		var app *temporal.ApplicationError
-		held := errors.As(err, &app) && app.NonRetryable() && app.Type() == string(codes.CategoryHeld)
-		if held != tc.held || sent == tc.held {
-			t.Errorf("%s, decided %s ago: held %t, sent %t, %v", tc.effect, tc.ago, held, sent, err)
+	synctest.Test(t, func(t *testing.T) { // whose clock does not advance while a test computes
+		for _, tc := range []struct {
+			effect definitions.Effect
+			ago    time.Duration
+			held   bool
+		}{
+			{definitions.Unsafe, 2 * time.Second, true},
+			{definitions.Keyed, 2 * time.Second, true},
+			{definitions.Read, 2 * time.Second, false},
+			{definitions.Unsafe, 0, false},
+		} {
+			sent := false
+			b := departing(func() { sent = true })
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestActivityEnvironment()
+			activities.Register(env, activities.New(b, nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) {
+				return false, context.DeadlineExceeded
+			}}))
+			_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
+				StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now().Add(-tc.ago)})
+			var app *temporal.ApplicationError
+			held := errors.As(err, &app) && app.NonRetryable() && app.Type() == string(codes.CategoryHeld)
+			if held != tc.held || sent == tc.held {
+				t.Errorf("%s, decided %s ago: held %t, sent %t, %v", tc.effect, tc.ago, held, sent, err)
+			}
 		}
-	}
+	})
 }
 
 // departing is a backend whose calls ask whether they may leave, and are sent if so.
@@ -88,34 +90,36 @@ func TestAttackCallBelowAStoppedRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sent := false
-			b := departing(func() { sent = true })
-			var asked []string
-			catchUp := func(_ context.Context, run string, at time.Time, _ *activity.Info) (bool, error) {
-				if ago := time.Since(at); run == "above" && (ago < 400*time.Millisecond || ago > 5*time.Second) || run == "run" && !at.IsZero() {
-					t.Errorf("of %s was asked what it had seen %s ago", run, ago)
+			synctest.Test(t, func(t *testing.T) {
+				sent := false
+				b := departing(func() { sent = true })
+				var asked []string
+				catchUp := func(_ context.Context, run string, at time.Time, _ *activity.Info) (bool, error) {
+					if ago := time.Since(at); run == "above" && (ago < 400*time.Millisecond || ago > 5*time.Second) || run == "run" && !at.IsZero() {
+						t.Errorf("of %s was asked what it had seen %s ago", run, ago)
+					}
+					asked = append(asked, run)
+					time.Sleep(tc.takes)
+					if run == tc.behind {
+						return false, context.DeadlineExceeded
+					}
+					return true, nil
 				}
-				asked = append(asked, run)
-				time.Sleep(tc.takes)
-				if run == tc.behind {
-					return false, context.DeadlineExceeded
+				var suite testsuite.WorkflowTestSuite
+				env := suite.NewTestActivityEnvironment()
+				activities.Register(env, activities.New(b, nil, activities.Options{CatchUp: catchUp}))
+				_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
+					RunID: "run", StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now(), Parent: tc.parent})
+				if diff := cmp.Diff(tc.asked, asked); diff != "" || sent != tc.sent || sent != (err == nil) {
+					t.Errorf("sent %t, %v; asked (-want +got):\n%s", sent, err, diff)
 				}
-				return true, nil
-			}
-			var suite testsuite.WorkflowTestSuite
-			env := suite.NewTestActivityEnvironment()
-			activities.Register(env, activities.New(b, nil, activities.Options{CatchUp: catchUp}))
-			_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
-				RunID: "run", StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now(), Parent: tc.parent})
-			if diff := cmp.Diff(tc.asked, asked); diff != "" || sent != tc.sent || sent != (err == nil) {
-				t.Errorf("sent %t, %v; asked (-want +got):\n%s", sent, err, diff)
-			}
-			var app *temporal.ApplicationError
-			var e workflows.Error
-			var h workflows.Hold
-			if !tc.sent && (!errors.As(err, &app) || app.Details(&e, &h) != nil || h.Why != workflows.HeldByParent) {
-				t.Errorf("got %v, %+v", err, h)
-			}
+				var app *temporal.ApplicationError
+				var e workflows.Error
+				var h workflows.Hold
+				if !tc.sent && (!errors.As(err, &app) || app.Details(&e, &h) != nil || h.Why != workflows.HeldByParent) {
+					t.Errorf("got %v, %+v", err, h)
+				}
+			})
 		})
 	}
 }
