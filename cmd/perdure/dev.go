@@ -171,13 +171,11 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	defer tc.Close()
 	served := d.options(service.Reachable(listener.Addr()), keys)
 	served.Retention, served.SignInByLink = devserver.DefaultRetention, true
-	grants, err := service.OpenFiles(found, d.Data, keys, log)
+	kept, err := service.OpenFiles(d.Data, keys, log)
 	if err != nil {
 		return err
 	}
-	if grants != nil {
-		defer grants.Close()
-	}
+	defer kept.Close()
 	published, err := service.OpenRegistryFile(d.Data)
 	if err != nil {
 		return err
@@ -190,7 +188,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	defer answers.Close()
 	service.LetPublish(&found.Auth, listener.Addr().String(), served)
 	s, err := service.New(service.Options{
-		Version: programVersion(), Grants: grants, Published: published, Answers: answers, Values: values, Keys: keys.Proofs, Unproven: d.AcceptUnprovenAnswers,
+		Version: programVersion(), Kept: kept, Published: published, Answers: answers, Values: values, Keys: keys.Proofs, Unproven: d.AcceptUnprovenAnswers,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
 		Gateway: served, Worker: true, Guard: guard, News: news,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,

@@ -6,10 +6,10 @@ import (
 	"github.com/perdure/perdure/internal/config"
 )
 
-// databaseFlags name the database that processes share, for published versions and
-// for credentials that callers leave for their runs.
+// databaseFlags name the database that processes share, for published versions,
+// credentials that callers leave for their runs, and what backends listed last.
 type databaseFlags struct {
-	Database string `help:"PostgreSQL database that processes share, as a URL or libpq keywords: published composite tools, and credentials that callers leave for their runs, sealed with the key of --key-file. Needed to publish, and if a backend has token_exchange or pass_through." env:"PERDURE_DATABASE_URL" placeholder:"URL"`
+	Database string `help:"PostgreSQL database that processes share, as a URL or libpq keywords: published composite tools, and, sealed with the key of --key-file, credentials that callers leave for their runs and the tools that backends listed last. Needed to publish, and if a backend has token_exchange or pass_through." env:"PERDURE_DATABASE_URL" placeholder:"URL"`
 }
 
 // check returns an error if the configuration needs a database and none is named.

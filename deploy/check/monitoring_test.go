@@ -74,6 +74,8 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x50 0x10`, true}, // such as with a full disk
 		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x59 0`, false},   // for a moment
 		{"PerdureNotReady", "perdure_need_up{instance=\"a\"} 0x60\nperdure_need_up{instance=\"b\"} 1x60", false},
+		{"PerdureClockWrong", "perdure_clock_ahead_seconds{instance=\"a\"} -180x60\nperdure_clock_ahead_seconds{instance=\"b\"} 0x60", true},
+		{"PerdureClockWrong", "perdure_clock_ahead_seconds{instance=\"a\"} 4x60", false},
 		{"PerdureTellsNothing", "perdure_runs 1x60", false},           //
 		{"PerdureTellsNothing", "perdure_runs 1x50 _x2 1x8", false},   // a restart
 		{"PerdureTellsNothing", "perdure_runs 1x30 _x30", true},       // Temporal is away

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -104,18 +103,20 @@ type backend struct {
 	leftOut  map[string]string // tools omitted, with reasons, by name; of the supervisor
 	// published is called by the supervisor after tools has changed.
 	published func()
-	kick      chan struct{} // makes the supervisor try, or list, now
+	kick      chan struct{}     // makes the supervisor try, or list, now
+	listings  Listings          // nil = none
+	listed    chan []listedTool // to be kept
 
 	mu    sync.Mutex
 	rules effectRules
-	tools []Tool // last known, kept while the backend is down; nil = none yet
+	tools []Tool // last known, kept while the backend is down, also from before the start; nil = none
 }
 
 func newBackend(cfg Config, answers *web.Bodies, logger *slog.Logger, published func()) *backend {
 	cfg.Env = maps.Clone(cfg.Env)
 	logger = logger.With("backend", cfg.Name)
 	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(newRoom(cfg, answers), cfg.CACertificates)}
-	return &backend{rules: cfg.rules(), dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
+	return &backend{rules: cfg.rules(), dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1), listed: make(chan []listedTool, 1)}
 }
 
 // run supervises the backend until ctx ends. After the end of a session it connects again
@@ -123,6 +124,7 @@ func newBackend(cfg Config, answers *web.Bodies, logger *slog.Logger, published 
 func (b *backend) run(ctx context.Context) {
 	defer b.stop()
 	go b.sessions.sweep(ctx)
+	go b.keepListings(ctx)
 	var pause time.Duration
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -169,13 +171,16 @@ func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) 
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	b.health.noteTry()
+	stop := time.AfterFunc(recallAfter, func() { b.recall(ctx) })
 	s, listed, err := b.begin(ctx, Caller{}, false)
+	stop.Stop()
 	b.health.noteTried()
 	var ttl time.Duration
 	if err == nil {
 		ttl = b.publish(listed)
 	}
 	if err != nil {
+		b.recall(ctx)
 		b.health.noteError(err)
 		b.sessions.endTry(nil)
 		return nil, 0, err
@@ -253,20 +258,7 @@ func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, e
 
 // publish takes over the server's list of tools, and returns how long it is valid.
 func (b *backend) publish(listed *listing) (ttl time.Duration) {
-	tools := make([]Tool, 0, len(listed.tools))
-	seen := map[string]bool{}
-	leftOut := map[string]string{} // why, by name
-	for _, l := range listed.tools {
-		switch why := l.unfit(); {
-		case why != "":
-			leftOut[clipped(strconv.QuoteToASCII(l.Name), maxName)] = why
-		case seen[l.Name]:
-			leftOut[l.Name] = "another tool of the backend has its name"
-		default:
-			seen[l.Name] = true
-			tools = append(tools, b.cfg.tool(l))
-		}
-	}
+	tools, leftOut := b.cfg.toolsOf(listed.tools)
 	b.mu.Lock()
 	b.tools = b.rules.classify(tools)
 	b.mu.Unlock()
@@ -276,6 +268,7 @@ func (b *backend) publish(listed *listing) (ttl time.Duration) {
 	}
 	b.leftOut = leftOut
 	b.published()
+	b.keep(listed.tools)
 	if listed.ttl <= 0 {
 		return defaultTTL
 	}
@@ -309,7 +302,8 @@ func (b *backend) wake() {
 	}
 }
 
-// offered are the known tools of the server; nil = it has not answered yet.
+// offered are the known tools of the server; nil = it has not answered yet, and what it
+// listed before is not known.
 func (b *backend) offered() []Tool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -299,6 +300,25 @@ type listedTool struct {
 // size is about the size of the tool, in bytes.
 func (l listedTool) size() int {
 	return len(l.Name) + len(l.Title) + len(l.Description) + len(l.InputSchema) + len(l.OutputSchema)
+}
+
+// toolsOf makes Tools of what the backend lists, and says why it leaves tools out, by name.
+func (c Config) toolsOf(listed []listedTool) (tools []Tool, leftOut map[string]string) {
+	tools = make([]Tool, 0, len(listed))
+	seen := map[string]bool{}
+	leftOut = map[string]string{}
+	for _, l := range listed {
+		switch why := l.unfit(); {
+		case why != "":
+			leftOut[clipped(strconv.QuoteToASCII(l.Name), maxName)] = why
+		case seen[l.Name]:
+			leftOut[l.Name] = "another tool of the backend has its name"
+		default:
+			seen[l.Name] = true
+			tools = append(tools, c.tool(l))
+		}
+	}
+	return tools, leftOut
 }
 
 // tool makes a Tool of what the backend lists; its name is given by resolve.

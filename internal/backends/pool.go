@@ -77,6 +77,14 @@ func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) 
 	return p, nil
 }
 
+// Keep has what backends list kept, and what they listed last taken over while they do not
+// answer. It is called before Start.
+func (p *Pool) Keep(listings Listings) {
+	for _, b := range p.backends {
+		b.listings = listings
+	}
+}
+
 // Start connects all backends in the background and keeps them connected until Close. It
 // uses only the values of ctx, so that calls under way can end after it has.
 func (p *Pool) Start(ctx context.Context) {
@@ -166,7 +174,8 @@ func (p *Pool) Tools() []Tool { return slices.Clone(p.catalogue.Load().tools) }
 func (p *Pool) Find(name string) (Tool, bool) { return p.catalogue.Load().find(name) }
 
 // Unseen gives a backend that may offer a tool of this name which Find does not find: one
-// that has not answered since the start. ok is false if there is none.
+// that has not answered since the start, and of which no list is kept. ok is false if
+// there is none.
 func (p *Pool) Unseen(name string) (backend string, ok bool) {
 	c := p.catalogue.Load()
 	if _, known := c.find(name); known {
@@ -187,7 +196,7 @@ func (p *Pool) Await(ctx context.Context, backend string) bool {
 	return b != nil && b.awaitTools(ctx)
 }
 
-// unseen are the backends that have not answered since the pool was started.
+// unseen are the backends whose tools are not known.
 func (p *Pool) unseen() (names []string) {
 	for _, b := range p.backends {
 		if b.offered() == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -23,27 +24,29 @@ const (
 )
 
 // Probe is the function Probe, of the namespace of the client.
-func (c *Client) Probe(ctx context.Context) error { return Probe(ctx, c.temporal, c.namespace) }
+func (c *Client) Probe(ctx context.Context) (time.Time, error) {
+	return Probe(ctx, c.temporal, c.namespace)
+}
 
-// Probe does what the start of a run needs of Temporal: it writes, and reads back.
-// ErrUnavailable = Temporal does not do so within the time of ctx, even if it answers. A
+// Probe does what the start of a run needs of Temporal: it writes, and reads back, which
+// gives the time by the clock of Temporal; zero = unknown. ErrUnavailable = Temporal does not do so within the time of ctx, even if it answers. A
 // missing permission is no error.
-func Probe(ctx context.Context, c client.Client, namespace string) error {
-	err := writeProbe(ctx, c, namespace)
+func Probe(ctx context.Context, c client.Client, namespace string) (time.Time, error) {
+	at, err := writeProbe(ctx, c, namespace)
 	var unknown *serviceerror.NamespaceNotFound
 	switch {
 	case err == nil, refused(err):
-		return nil
+		return at, nil
 	case errors.As(err, &unknown):
-		return err
+		return at, err
 	}
 	if _, silent := c.CheckHealth(ctx, &client.CheckHealthRequest{}); silent != nil {
-		return fmt.Errorf("%w: it does not answer: %w", ErrUnavailable, err)
+		return at, fmt.Errorf("%w: it does not answer: %w", ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: it answers and does not write; look at its database: %w", ErrUnavailable, err)
+	return at, fmt.Errorf("%w: it answers and does not write; look at its database: %w", ErrUnavailable, err)
 }
 
-func writeProbe(ctx context.Context, c client.Client, namespace string) error {
+func writeProbe(ctx context.Context, c client.Client, namespace string) (at time.Time, err error) {
 	written, err := c.WorkflowService().SignalWithStartWorkflowExecution(ctx, &workflowservice.SignalWithStartWorkflowExecutionRequest{
 		Namespace: namespace, WorkflowId: probeID, RequestId: randomName(16), SignalName: probeType,
 		WorkflowType: &commonpb.WorkflowType{Name: probeType}, TaskQueue: &taskqueuepb.TaskQueue{Name: probeID},
@@ -52,13 +55,16 @@ func writeProbe(ctx context.Context, c client.Client, namespace string) error {
 	})
 	var full *serviceerror.InvalidArgument
 	if errors.As(err, &full) { // it has as many signals as a workflow may have
-		return c.TerminateWorkflow(ctx, probeID, "", "a new one begins")
+		return at, c.TerminateWorkflow(ctx, probeID, "", "a new one begins")
 	}
 	if err != nil {
-		return err
+		return at, err
 	}
-	_, err = c.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+	last, err := c.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 		Namespace: namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: probeID, RunId: written.RunId}, MaximumPageSize: 1,
 	})
-	return err
+	for _, e := range last.GetHistory().GetEvents() { // that of the signal, or a later one
+		at = e.GetEventTime().AsTime()
+	}
+	return at, err
 }

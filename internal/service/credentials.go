@@ -1,22 +1,19 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
 
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/credentials"
 	"github.com/perdure/perdure/internal/store"
 )
 
 // OpenFiles opens the store of a single process, in its data directory.
-func OpenFiles(l *config.Loaded, data string, k Keys, log *slog.Logger) (store.Grants, error) {
-	if len(l.KeepsForCallers()) == 0 {
-		return nil, nil
-	}
+func OpenFiles(data string, k Keys, log *slog.Logger) (store.Grants, error) {
 	sealing, err := k.Sealing()
 	if err != nil {
 		return nil, err
@@ -30,7 +27,7 @@ const maxSmallAnswer = 8 << 20
 
 // NewPool makes the backends, and the broker of their credentials.
 func NewPool(o Options) (*backends.Pool, *credentials.Broker, error) {
-	broker, err := credentials.New(credentials.Options{Strategies: o.Loaded.Outgoing, Grants: o.Grants, Logger: o.Logger})
+	broker, err := credentials.New(credentials.Options{Strategies: o.Loaded.Outgoing, Grants: o.grants(), Logger: o.Logger})
 	if err != nil {
 		return nil, nil, fmt.Errorf("outgoingAuth: %w", err)
 	}
@@ -46,5 +43,24 @@ func NewPool(o Options) (*backends.Pool, *credentials.Broker, error) {
 		return nil, nil, err
 	}
 	broker.OnDeposit(pool.Wake) // some list tools only now
+	if o.Kept != nil {
+		pool.Keep(listings{o.Kept})
+	}
 	return pool, broker, nil
+}
+
+// listings are those of backends, in the store.
+type listings struct{ kept store.Grants }
+
+// Last gives what a backend has listed last; nil = nothing is kept.
+func (l listings) Last(ctx context.Context, backend string) ([]byte, error) {
+	g, err := l.kept.Get(ctx, store.ListKey(backend))
+	return g.Secret, err
+}
+
+// Keep replaces it.
+func (l listings) Keep(ctx context.Context, backend string, listed []byte) error {
+	return l.kept.Change(ctx, store.ListKey(backend), func(context.Context, store.Grant) (store.Grant, error) {
+		return store.Grant{Secret: listed}, nil
+	})
 }

@@ -172,7 +172,7 @@ func (x *examination) temporal(ctx context.Context) {
 	}
 	defer tc.Close()
 	const revive = "bring Temporal, or the database behind it, back: is it up, can Temporal reach it, is its disk full? Runs wait and resume by themselves"
-	if err := writes(ctx, tc, options.Namespace); errors.Is(err, runs.ErrUnavailable) {
+	if err := x.writes(ctx, tc, options.Namespace); errors.Is(err, runs.ErrUnavailable) {
 		x.add("temporal", CheckFailed, options.HostPort+": "+err.Error(), revive)
 		return
 	}
@@ -216,9 +216,6 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 			"set frontend.WorkflowPauseEnabled in the dynamic configuration of Temporal (1.31 or newer)")
 	}
 	x.workers(at, time.Now())
-	if ahead := time.Until(at.Seen); ahead > 0 { // just now by their clock
-		x.clocks = append(x.clocks, remote{"Temporal", ahead})
-	}
 }
 
 // A live worker polls at least once a minute, and takes waiting tasks within seconds.
@@ -247,11 +244,16 @@ func (x *examination) workers(at *runs.Inspection, now time.Time) {
 	}
 }
 
-// writes probes whether Temporal can write.
-func writes(ctx context.Context, tc client.Client, namespace string) error {
+// writes probes whether Temporal can write, and by which clock.
+func (x *examination) writes(ctx context.Context, tc client.Client, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience/2)
 	defer cancel()
-	return runs.Probe(ctx, tc, namespace)
+	began := time.Now()
+	at, err := runs.Probe(ctx, tc, namespace)
+	if err == nil && !at.IsZero() {
+		x.clocks = append(x.clocks, remote{"Temporal", -aheadOf(at, began, time.Now())})
+	}
+	return err
 }
 
 func (x *examination) database(ctx context.Context) {
@@ -268,11 +270,11 @@ func (x *examination) database(ctx context.Context) {
 	}
 	before := time.Now()
 	at, err := store.Inspect(ctx, x.Database)
+	now := time.Now()
 	if err == nil && at.Version == at.Latest {
 		err = store.WriteAndRead(ctx, x.Database)
 	}
 	version, latest := at.Version, at.Latest
-	took := time.Since(before)
 	switch {
 	case err != nil:
 		x.add("database", CheckFailed, err.Error(), "start it; check the URL, the password and the permissions of its user")
@@ -284,7 +286,7 @@ func (x *examination) database(ctx context.Context) {
 	default:
 		x.ok("database", "tables of version %d; it writes and reads", version)
 	}
-	x.clocks = append(x.clocks, remote{"the database", at.Now.Sub(before.Add(took / 2))})
+	x.clocks = append(x.clocks, remote{"the database", -aheadOf(at.Now, before, now)})
 	x.store = &at
 }
 

@@ -111,12 +111,6 @@ func (x *examination) tools(pool *backends.Pool) {
 	x.ok("tools", "backends offer all tools that definitions use")
 }
 
-// The tolerated differences of clocks.
-const (
-	clockWarning = 5 * time.Second
-	clockFailure = 25 * time.Second // tokens tolerate 30 s
-)
-
 // clock compares the clock with those of others, also with the Date of HTTP servers.
 func (x *examination) clock(ctx context.Context) {
 	if x.found != nil {
@@ -160,7 +154,6 @@ func (x *examination) dateOf(ctx context.Context, of, url string) {
 	}
 	_ = response.Body.Close()
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		ahead := date.Add(time.Second / 2).Sub(before.Add(time.Since(before) / 2)) // it has no fractions
-		x.clocks = append(x.clocks, remote{of, ahead})
+		x.clocks = append(x.clocks, remote{of, -aheadOf(date.Add(time.Second/2), before, time.Now())}) // it has no fractions
 	}
 }

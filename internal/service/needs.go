@@ -77,7 +77,7 @@ func (n *need) turn(err error) {
 
 // newNeeds are the needs of the service.
 func (s *Service) newNeeds() []*need {
-	needs := []*need{{name: "Temporal", probe: s.runs.Probe, log: s.opts.Logger}}
+	needs := []*need{{name: "Temporal", probe: s.probeTemporal, log: s.opts.Logger}}
 	db := s.opts.Database
 	if db == nil {
 		db = s.opts.ValuesIn

@@ -71,6 +71,26 @@ func TestNeedGoesAndComesBack(t *testing.T) {
 	})
 }
 
+// A clock that differs from Temporal's is logged once, and once that it does not any more.
+func TestClockDiffers(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	if ahead := aheadOf(began.Add(-3*time.Minute), began, began.Add(2*time.Second)); ahead != 3*time.Minute+time.Second {
+		t.Errorf("ahead by %s", ahead)
+	}
+	var log bytes.Buffer
+	c := &clock{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, ahead := range []time.Duration{time.Second, 3 * time.Minute, 2 * time.Minute, 0, -clockWarning} {
+		c.note(ahead)
+		if got := c.ahead.Load(); *got != ahead {
+			t.Errorf("got %s, want %s", *got, ahead)
+		}
+	}
+	if got := log.String(); strings.Count(got, "level=WARN") != 3 || strings.Count(got, "differs from that of Temporal") != 2 || !strings.Contains(got, "ahead=3m0s") || !strings.Contains(got, "ahead=-5s") {
+		t.Errorf("the log has %s", got)
+	}
+}
+
 // What waits for workers, and when they have looked for work last, is told.
 func TestExamineWorkers(t *testing.T) {
 	t.Parallel()

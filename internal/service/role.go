@@ -139,20 +139,14 @@ func (r Role) open(ctx context.Context, o *Options) (err error) {
 	if r.Database == "" {
 		return nil
 	}
-	var sealing *store.Keys
-	delegating := len(r.Loaded.KeepsForCallers()) > 0
-	if delegating {
-		if sealing, err = r.Keys.Sealing(); err != nil {
-			return err
-		}
+	sealing, err := r.Keys.Sealing()
+	if err != nil {
+		return err
 	}
 	if o.Database, err = OpenDatabase(ctx, r.Database, sealing, r.Logger); err != nil {
 		return err
 	}
-	o.Published = o.Database.Registry()
-	if delegating {
-		o.Grants = o.Database
-	}
+	o.Published, o.Kept = o.Database.Registry(), o.Database
 	return nil
 }
 

@@ -38,6 +38,7 @@ type Service struct {
 	prepared chan struct{} // closed when Temporal is prepared for runs
 	started  atomic.Bool   // every part is up
 	needs    []*need       // without which it takes no calls
+	clock    clock
 	stopping atomic.Bool
 	reported runs.Turns // of callers, to get the status
 
@@ -54,8 +55,9 @@ type Options struct {
 	// Prepare makes the namespace ready; it is tried until it succeeds or gives an error
 	// that does not pass. nil = it is ready.
 	Prepare func(context.Context) error
-	// Grants are callers' credentials. nil = no backend needs them.
-	Grants store.Grants
+	// Kept has the credentials of callers, and what backends have listed. nil = no backend
+	// needs the first, and the second is not kept.
+	Kept store.Grants
 	// Keys sign and verify signals to runs.
 	Keys     *secrets.Keys
 	Unproven bool // runs take unsigned answers
@@ -85,6 +87,14 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
+// grants are the credentials of callers; nil = no backend needs them.
+func (o Options) grants() store.Grants {
+	if len(o.Loaded.KeepsForCallers()) == 0 {
+		return nil
+	}
+	return o.Kept
+}
+
 // Close ends the connections among the options.
 func (o Options) Close() {
 	if o.Database != nil {
@@ -103,7 +113,7 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{shared: common, opened: make(chan struct{}), prepared: make(chan struct{})}
+	s := &Service{shared: common, opened: make(chan struct{}), prepared: make(chan struct{}), clock: clock{log: o.Logger}}
 	if o.Gateway != nil {
 		if s.front, err = newFront(common, *o.Gateway, s.prepared); err != nil {
 			return nil, err

@@ -89,7 +89,7 @@ func (s *Service) watch(all *runs.Client) error {
 			up[strings.TrimPrefix(n.name, "the ")] = n.away() == nil
 		}
 		return up
-	}))
+	}), s.opts.Telemetry.WatchClock(s.clock.ahead.Load))
 	if err != nil || s.front == nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (s *executor) start(ctx context.Context) error {
 	if s.opts.Values != nil {
 		go s.sweepValues(ctx)
 	}
-	if s.opts.Grants != nil {
+	if s.opts.grants() != nil {
 		go s.sweepForwarded(ctx)
 	}
 	return nil

@@ -93,7 +93,7 @@ func (k *Keys) grant(log *slog.Logger, key Key, keyID string, sealed []byte, g G
 	}
 	secret, err := k.open(key, keyID, sealed)
 	if err != nil {
-		log.Warn("cannot open a credential in the store; asking the caller again", "backend", key.Backend, "error", err)
+		log.Warn("cannot open an entry of the store, which counts as none", "backend", key.Backend, "error", err)
 		return Grant{Wanted: g.Wanted}
 	}
 	g.Secret = secret

@@ -1,6 +1,6 @@
 // Package store keeps data that must outlive a process and must not be in a history:
-// callers' credentials for backends (Grants), published definitions (Registry), and
-// large values of runs (Values).
+// callers' credentials for backends and what backends have listed (Grants), published
+// definitions (Registry), and large values of runs (Values).
 //
 // Each has two implementations: PostgreSQL for replicas, files for a single process.
 // Secrets are kept sealed.
@@ -74,6 +74,10 @@ func runOf(k Key) (run string, ok bool) {
 	_, run, ok = strings.Cut(rest, "/")
 	return run, ok
 }
+
+// ListKey names the tools that a backend has listed last, which are of no caller. No
+// backend is named like it, since names have no slash.
+func ListKey(backend string) Key { return Key{Backend: "perdure/tools/" + backend} }
 
 const (
 	pruneEvery = time.Hour

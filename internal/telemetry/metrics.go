@@ -280,6 +280,25 @@ func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
 	close(done)
 }
 
+// WatchClock exports with the metrics how far the clock of the process is ahead of
+// Temporal's; nil = not known.
+func (t *Telemetry) WatchClock(ahead func() *time.Duration) error {
+	if t == nil || !t.metering {
+		return nil
+	}
+	gauge, err := t.meter.Float64ObservableGauge("perdure.clock.ahead", metric.WithUnit("s"), metric.WithDescription("How far the clock of the process is ahead of Temporal's"))
+	if err != nil {
+		return err
+	}
+	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		if d := ahead(); d != nil {
+			o.ObserveFloat64(gauge, d.Seconds())
+		}
+		return nil
+	}, gauge)
+	return err
+}
+
 // What a process reaches, for WatchUp.
 const (
 	Backends = "backend"

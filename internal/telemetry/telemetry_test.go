@@ -47,7 +47,7 @@ func TestOff(t *testing.T) {
 	off.StepEnded(ctx, telemetry.Step{})
 	var options client.Options
 	next := http.NewServeMux()
-	if err := errors.Join(off.Temporal(&options), off.WatchRuns(nil), off.WatchUp(telemetry.Backends, nil), off.Stop(ctx)); err != nil ||
+	if err := errors.Join(off.Temporal(&options), off.WatchRuns(nil), off.WatchUp(telemetry.Backends, nil), off.WatchClock(nil), off.Stop(ctx)); err != nil ||
 		carrier != nil || ctx != t.Context() || len(options.Interceptors) > 0 || options.MetricsHandler != nil || off.Handler() != nil || off.HTTP(next) != http.Handler(next) {
 		t.Errorf("telemetry that is off does something: %v", err)
 	}

@@ -1,6 +1,7 @@
 package program_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/test/pgtest"
@@ -363,6 +365,68 @@ func TestGatewayStartsWhileABackendIsAway(t *testing.T) {
 	r.completed(t, "review", "asked", toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c))
 	r.wrote(t, "done", "done:ok")
 	r.wrote(t, "new")
+}
+
+// TestToolsOutliveTheirProcess starts all gateways and workers anew, with a database,
+// while the only backend refuses connections: its tools are listed, a direct call says
+// what is away, and a new run waits and goes on when the backend is back.
+func TestToolsOutliveTheirProcess(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Start(t)
+	execute(t, pg, "postgres", "create database perdure")
+	r := prepareDatabaseReplicas(t, pg)
+	link := r.linkBackend(t)
+	r.launch()
+	r.wroteOnce(t, keyed("put", "before").must(t, dial(t, r.balancer(t).url(), legacy, nil)), "before")
+	until(t, "the list of the backend to be kept", func() bool {
+		return queried(t, pg, "perdure", "select count(*) from perdure.grants where backend = 'perdure/tools/be' and sealed is not null") == 1
+	})
+
+	link.Refuse()
+	link.Cut()
+	for _, p := range slices.Concat(r.gateways[:], r.workers[:]) {
+		p.kill()
+	}
+	r.launch()
+	c := dial(t, r.balancer(t).url(), legacy, nil)
+	tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
+	for _, name := range []string{"put", "be_write"} {
+		if err != nil || !slices.ContainsFunc(tools.Tools, func(tool mcp.Tool) bool { return tool.Name == name }) {
+			t.Errorf("%s is not listed: %v, %s", name, err, asJSON(t, tools))
+		}
+	}
+	direct, err := toolCall{name: "be_write", arguments: map[string]any{"text": "direct"}}.by(t.Context(), c)
+	if err != nil || !strings.Contains(asJSON(t, direct), "backend is down") {
+		t.Errorf("a direct call: %v, %s", err, asJSON(t, direct))
+	}
+	waiting, err := keyed("put", "new").by(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.handle(t, waiting)
+	until(t, "the run to wait for the backend", func() bool {
+		out, err := r.perdure(t, "runs", "list", "--waiting", "backend")
+		return err == nil && strings.Contains(out, id)
+	})
+	if err := link.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	r.wroteOnce(t, toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c), "new")
+	r.wrote(t, "direct")
+}
+
+// queried is the number that a query gives.
+func queried(t *testing.T, pg *topology.PostgreSQL, database, query string) (n int) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), pg.URL(database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.WithoutCancel(t.Context()))
+	if err := c.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestQueriesOfTheManual pastes the queries of docs/operations.md into the filter of a

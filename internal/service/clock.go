@@ -1,0 +1,53 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// The tolerated differences of clocks.
+const (
+	clockWarning = 5 * time.Second
+	clockFailure = 25 * time.Second // tokens tolerate 30 s
+)
+
+// aheadOf is how far the clock here is ahead of one that showed a time between began and
+// now. It is within half the time since then.
+func aheadOf(at, began, now time.Time) time.Duration {
+	return began.Add(now.Sub(began) / 2).Sub(at)
+}
+
+// A clock is how far the clock of the process is ahead of Temporal's.
+type clock struct {
+	log   *slog.Logger
+	ahead atomic.Pointer[time.Duration] // nil = not known
+	wrong bool                          // as logged last
+}
+
+// note takes over a comparison of one goroutine, and logs when the difference becomes
+// large, and when it is small again.
+func (c *clock) note(ahead time.Duration) {
+	c.ahead.Store(&ahead)
+	wrong := ahead.Abs() >= clockWarning
+	if wrong == c.wrong {
+		return
+	}
+	c.wrong = wrong
+	message := "the clock agrees with that of Temporal again"
+	if wrong {
+		message = "the clock of this process differs from that of Temporal; synchronise the clocks (NTP)"
+	}
+	c.log.Warn(message, "ahead", ahead.Round(time.Millisecond).String())
+}
+
+// probeTemporal probes Temporal, and compares the clocks.
+func (s *Service) probeTemporal(ctx context.Context) error {
+	began := time.Now()
+	at, err := s.runs.Probe(ctx)
+	if took := time.Since(began); err == nil && !at.IsZero() && took < clockWarning/2 {
+		s.clock.note(aheadOf(at, began, time.Now()))
+	}
+	return err
+}
