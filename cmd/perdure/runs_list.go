@@ -16,7 +16,7 @@ type runsListCommand struct {
 	Tool    string        `help:"Only runs of this composite tool."`
 	Status  string        `help:"Only runs in this state: running, waiting, quarantined, completed, failed, cancelled, terminated, timed_out." enum:",running,waiting,quarantined,completed,failed,cancelled,terminated,timed_out" default:""`
 	Caller  string        `help:"Only runs that this caller started."`
-	Waiting waitingFlag   `help:"Only runs that wait for a person or, with a value, for this reason: approval, compensation, reconciliation, credentials, key, payload, parent, backend, breaker, rate, concurrency." placeholder:"REASON"`
+	Waiting waitingFlag   `help:"Only runs that wait for a person or, with a value, for this reason: approval, compensation, reconciliation, credentials, worker, key, payload, parent, backend, breaker, rate, concurrency." placeholder:"REASON"`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
 	Called  bool          `help:"Include runs that were called by steps of other runs."`
 	Query   string        `help:"Only runs that match this list filter of Temporal." placeholder:"FILTER"`

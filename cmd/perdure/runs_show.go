@@ -107,6 +107,9 @@ func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepRepo
 	if why, held := heldFor[d.WaitingFor]; held {
 		out.printf("  waits for  %s; it resumes by itself", why)
 	}
+	if d.Problem != "" {
+		out.printf("    %s", visible.Line(d.Problem))
+	}
 	if len(d.Steps)+len(graph) > 0 {
 		out.printf("\nsteps")
 		printSteps(c, out, d, graph)
@@ -139,6 +142,7 @@ var heldFor = map[string]string{
 	limits.ByBreaker:        "the circuit breaker of a backend",
 	limits.ByRate:           "the rate limit of a backend",
 	limits.ByConcurrency:    "the concurrency limit of a backend",
+	runs.NoWorker:           "a worker that can execute it: its task fails again and again",
 	workflows.HeldByKey:     "a worker with the key that signed an answer or a signal",
 	workflows.HeldByPayload: "a worker that can read a call",
 	workflows.HeldByParent:  "a worker that executes the runs above, which may have been stopped",

@@ -14,7 +14,7 @@ import (
 const anybody = "person"
 
 // reasons are the values of --waiting.
-var reasons = []string{"approval", "compensation", "reconciliation", "credentials", "key", "payload", "parent", "backend", "breaker", "rate", "concurrency"}
+var reasons = []string{"approval", "compensation", "reconciliation", "credentials", "worker", "key", "payload", "parent", "backend", "breaker", "rate", "concurrency"}
 
 // A waitingFlag selects runs that wait: --waiting for a person, --waiting REASON for
 // that reason.

@@ -82,6 +82,8 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureTellsNothing", "process_start_time_seconds 1", true}, // and so are the gateways
 		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x60`, false},
 		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x30 2x30`, true},
+		{"PerdureRunsNotExecuted", `perdure_runs_waiting{perdure_waiting="worker"} 0x60`, false},
+		{"PerdureRunsNotExecuted", `perdure_runs_waiting{perdure_waiting="worker"} 0x30 1x30`, true},
 		{"PerdureSignalsUnchecked", `perdure_runs_waiting{perdure_waiting="key"} 0x60`, false},
 		{"PerdureSignalsUnchecked", `perdure_runs_waiting{perdure_waiting="key"} 0x30 1x30`, true},
 		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 3x60`, false},

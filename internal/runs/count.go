@@ -2,11 +2,13 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -21,7 +23,8 @@ type Counts struct {
 	// Status counts executions by status. A run that was resumed is counted
 	// with each of those that have ended, for as long as they are kept.
 	Status map[Status]int64
-	// Waiting counts the open runs by what they wait for.
+	// Waiting counts the open runs by what they wait for; those of NoWorker are counted
+	// once a minute.
 	Waiting map[string]int64
 	// Gates are the open elicitations by kind. Of more than 1,000 runs that
 	// wait, only those of the first 1,000 are counted.
@@ -47,6 +50,12 @@ func (c *Client) Count(ctx context.Context) (Counts, error) {
 	if err := c.countWaiting(ctx, &counts); err != nil {
 		return Counts{}, failure(ctx, "counting", "*", err)
 	}
+	unexecuted, err := c.countOf(ctx, noWorkerQuery, kindsAge)
+	var unknown *serviceerror.InvalidArgument
+	if err != nil && !errors.As(err, &unknown) { // a Temporal that does not report problems
+		return Counts{}, failure(ctx, "counting", "*", err)
+	}
+	counts.Waiting[NoWorker] = unexecuted
 	return counts, nil
 }
 

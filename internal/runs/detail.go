@@ -40,6 +40,9 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 	} else {
 		d.Quarantine = nil
 	}
+	if d.WaitingFor != NoWorker {
+		d.Problem = ""
+	}
 	for _, p := range described.PendingActivities {
 		d.pending(p, history.NewFailure(c.converter, p.LastFailure))
 	}
@@ -91,6 +94,8 @@ func (d *detailed) fact(fact history.Fact, m history.Moment) {
 			d.Refused = append(d.Refused, RefusedSignal{At: m.At, Signal: f.Signal, Reason: f.Reason,
 				ElicitationID: f.ElicitationID, Action: f.Action, By: f.By})
 		}
+	case history.TaskFailed:
+		d.Problem = notExecuted(f)
 	case history.Quarantined:
 		d.Quarantine = &f
 	case history.Released:

@@ -160,7 +160,9 @@ func query(f Filter) string {
 	if f.Waiting {
 		terms = append(terms, statusQuery(workflows.Waiting))
 	}
-	if f.WaitingFor != "" {
+	if f.WaitingFor == NoWorker {
+		terms = append(terms, noWorkerQuery)
+	} else if f.WaitingFor != "" {
 		terms = append(terms, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(keyword(f.WaitingFor)))
 	}
 	if !f.Since.IsZero() {

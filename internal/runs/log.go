@@ -40,6 +40,7 @@ const (
 	LogUntaken   LogKind = "answer_not_taken" // it came too late, or does not fit
 	LogRefused   LogKind = "signal_refused"   // without proof that perdure has sent it
 	LogUnchecked LogKind = "signal_unchecked" // it waits for a worker that has the key with which it was signed
+	LogFailed    LogKind = "task_failed"      // a worker could not execute the run
 	LogLost      LogKind = "worker_lost"      // with the workflow task of the run that it executed
 	LogAlone     LogKind = "executed_alone"   // by a worker that executes no other run meanwhile
 	LogHeldBack  LogKind = "run_quarantined"

@@ -148,6 +148,8 @@ func elicitationEntry(f history.ElicitationChanged) LogEntry {
 // guardEntry logs a quarantine, and what precedes and follows it.
 func guardEntry(fact history.Fact) LogEntry {
 	switch f := fact.(type) {
+	case history.TaskFailed:
+		return LogEntry{Kind: LogFailed, By: f.Worker, Text: notExecuted(f)}
 	case history.WorkerLost:
 		return LogEntry{Kind: LogLost, Text: "the worker that executed the run was lost, or took too long"}
 	case history.Alone:
@@ -158,6 +160,11 @@ func guardEntry(fact history.Fact) LogEntry {
 		return LogEntry{Kind: LogReleased, Text: strings.TrimSpace("released " + byWhom(f))}
 	}
 	return LogEntry{}
+}
+
+// notExecuted says which worker could not execute a run, and why.
+func notExecuted(f history.TaskFailed) string {
+	return fmt.Sprintf("worker %s cannot execute the run, which waits for one that can: %s", f.Worker, f.Failure.Message())
 }
 
 func ending(o *Outcome) LogEntry {

@@ -177,7 +177,7 @@ type Run struct {
 	Parent       *Parent       `json:"parent,omitempty"`     // the run whose step has called this one; nil = a caller started it
 	Cancelling   bool          `json:"cancelling,omitempty"` // it was asked to cancel; not set in lists
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
-	WaitingFor   string        `json:"waitingFor,omitempty"` // key, payload, parent, backend, breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
+	WaitingFor   string        `json:"waitingFor,omitempty"` // worker, key, payload, parent, backend, breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
 	Unchecked    []Unchecked   `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
 	Unreadable   string        `json:"unreadable,omitempty"` // why Elicitations are missing, such as that a key is missing
 }
@@ -213,6 +213,7 @@ type Detail struct {
 	Said      []Said          `json:"said,omitempty"`    // by scripts, in order
 	Refused   []RefusedSignal `json:"refused,omitempty"` // signals that were not believed, in order; the first of them
 	Outcome   *Outcome        `json:"outcome,omitempty"`
+	Problem   string          `json:"problem,omitempty"` // which worker could not execute the run, and why; "" = it does not wait for one that can
 
 	Quarantine *Quarantine `json:"quarantine,omitempty"` // nil = the run is not quarantined
 }
@@ -362,8 +363,8 @@ type Filter struct {
 	Status  Status
 	Caller  string
 	Waiting bool // for a person
-	// WaitingFor is one of the things that runs wait for, as in workflows.AttrWaiting.
-	// "" = no filter.
+	// WaitingFor is one of the things that runs wait for: NoWorker, or as in
+	// workflows.AttrWaiting. "" = no filter.
 	WaitingFor string
 
 	// EndedEarly selects runs that ended without completing (see Run.EndedEarly).

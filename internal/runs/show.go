@@ -113,8 +113,20 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	} else if len(run.Open()) > 0 {
 		run.Status = workflows.Waiting
 	}
+	if run.Closed == nil && info.GetSearchAttributes().GetIndexedFields()[problemsAttribute] != nil {
+		run.WaitingFor = NoWorker
+	}
 	return run
 }
+
+// NoWorker is what a run waits for whose task has failed five times in a row with the
+// workers that took it up. The run cannot say so by itself.
+const NoWorker = "worker"
+
+// problemsAttribute is the search attribute in which Temporal reports that.
+const problemsAttribute = "TemporalReportedProblems"
+
+const noWorkerQuery = "ExecutionStatus = 'Running' AND " + problemsAttribute + " IS NOT NULL"
 
 // status takes the end of a run from Temporal, and from the run what Temporal does not
 // distinguish.

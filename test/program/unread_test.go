@@ -234,7 +234,8 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 }
 
 // A worker without any keys that takes up a task of a sealed run does not fail
-// the run, which goes on with one that has the key.
+// the run, which goes on with one that has the key. Until then lists, counts and the run
+// itself say what it waits for.
 func TestRunOfAWorkerWithoutKeys(t *testing.T) {
 	t.Parallel()
 	backend := &notingBackend{}
@@ -255,10 +256,17 @@ func TestRunOfAWorkerWithoutKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the worker to miss the key", func() bool {
-		describe, err := u.of.DescribeWorkflowExecution(t.Context(), string(started.ID), "")
-		return err == nil && describe.PendingWorkflowTask.GetAttempt() > 1
+	waits := runs.Filter{WaitingFor: runs.NoWorker}
+	until(t, "the run to wait for a worker that has the key", func() bool {
+		listed, err := door.List(t.Context(), waits)
+		return err == nil && len(listed) == 1 && listed[0].ID == started.ID && listed[0].WaitingFor == runs.NoWorker
 	})
+	if counts, err := door.Count(t.Context()); err != nil || counts.Waiting[runs.NoWorker] != 1 || counts.Status[runs.Running] != 1 {
+		t.Errorf("counted: %+v, %v", counts, err)
+	}
+	if detail, err := door.Show(t.Context(), started.ID); err != nil || !strings.Contains(detail.Problem, "first") {
+		t.Errorf("it shows %+v, %v", detail, err)
+	}
 	stop()
 	defer u.work(t, has, false)()
 	var seq int64
@@ -267,5 +275,12 @@ func TestRunOfAWorkerWithoutKeys(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"make"}, backend.made()); diff != "" {
 		t.Errorf("calls: %s", diff)
+	}
+	until(t, "the run not to be listed any more", func() bool {
+		listed, err := door.List(t.Context(), waits)
+		return err == nil && len(listed) == 0
+	})
+	if detail, err := door.Show(t.Context(), started.ID); err != nil || detail.Problem != "" || detail.WaitingFor != "" {
+		t.Errorf("in the end it shows %+v, %v", detail, err)
 	}
 }

@@ -107,6 +107,14 @@ type Said struct{ workflows.ScriptLine }
 // CancelRequested: somebody has asked to cancel the run.
 type CancelRequested struct{ Reason string }
 
+// TaskFailed: a worker could not execute the run, as one that cannot read it, or of a
+// build that does not understand it; it is given out again. Of failures in a row, history
+// has the first.
+type TaskFailed struct {
+	Worker  string
+	Failure Failure
+}
+
 // WorkerLost: a workflow task was lost with its worker, or took too long.
 type WorkerLost struct{}
 
@@ -143,6 +151,7 @@ func (Attended) fact()           {}
 func (Ruled) fact()              {}
 func (Said) fact()               {}
 func (CancelRequested) fact()    {}
+func (TaskFailed) fact()         {}
 func (WorkerLost) fact()         {}
 func (Alone) fact()              {}
 func (Quarantined) fact()        {}

@@ -35,11 +35,15 @@ func (g *guard) add(c codec, e *historypb.HistoryEvent) []Fact {
 		_ = c.FromPayloads(e.GetWorkflowExecutionSignaledEventAttributes().GetInput(), &by)
 		return []Fact{by}
 	}
-	return lost(e)
+	return lost(c, e)
 }
 
-// lost says what comes before a quarantine, or after it.
-func lost(e *historypb.HistoryEvent) []Fact {
+// lost says that a worker did not execute the run, or executes nothing else.
+func lost(c codec, e *historypb.HistoryEvent) []Fact {
+	switch failed := e.GetWorkflowTaskFailedEventAttributes(); failed.GetCause() {
+	case enumspb.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE, enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR:
+		return []Fact{TaskFailed{Worker: failed.GetIdentity(), Failure: Failure{c, failed.GetFailure()}}}
+	}
 	switch a := e.GetWorkflowExecutionSignaledEventAttributes(); {
 	case e.GetWorkflowTaskTimedOutEventAttributes().GetTimeoutType() == enumspb.TIMEOUT_TYPE_START_TO_CLOSE:
 		return []Fact{WorkerLost{}}
