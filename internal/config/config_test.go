@@ -96,6 +96,25 @@ func TestConfigurationSettings(t *testing.T) {
 	}
 }
 
+// TestToolConfigs shows that an MCPToolConfig beside its server shapes the tools of a
+// backend, and that what the backend's own entry says goes first.
+func TestToolConfigs(t *testing.T) {
+	t.Parallel()
+	found, diags := Load(Sources{Config: "testdata/resources_tools.yaml"})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	opens := backends.Override{Name: "open_issue", Description: "Opens an issue.", Annotations: backends.Annotations{DestructiveHint: &no}}
+	want := []backends.WorkloadTools{
+		{Workload: "tracker", Filter: []string{"create_issue", "get_issue"}, Overrides: map[string]backends.Override{"create_issue": opens, "get_issue": {Name: "issue"}}},
+		{Workload: "wiki", Filter: []string{"get_page"}, Overrides: map[string]backends.Override{"create_issue": opens, "get_issue": {Name: "show_issue"}}},
+	}
+	if diff := cmp.Diff(want, found.Aggregation.Tools); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // Each backend has the strategy that is said for it, or else the default if it
 // has headers.
 func TestConfigurationOutgoing(t *testing.T) {

@@ -71,6 +71,7 @@ type loader struct {
 	names    map[string][]*definitions.Definition // under which compositeToolRefs find definitions
 	inline   []*definitions.Definition            // those of the configuration
 	selected []string                             // names in compositeToolRefs; nil = no reference, all are offered
+	configs  map[string]*toolConfig               // MCPToolConfigs of the file, by name
 	modules  definitions.Modules
 
 	callersOnly bool
@@ -85,6 +86,12 @@ func (l *loader) report(diags definitions.Diagnostics) { l.diags = append(l.diag
 func (l *loader) errorf(pos definitions.Position, check, format string, args ...any) {
 	l.report(definitions.Diagnostics{{
 		Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check,
+	}})
+}
+
+func (l *loader) warnf(pos definitions.Position, check, format string, args ...any) {
+	l.report(definitions.Diagnostics{{
+		Pos: pos, Severity: definitions.SeverityWarning, Message: fmt.Sprintf(format, args...), Check: check,
 	}})
 }
 
@@ -114,7 +121,7 @@ func (l *loader) configuration(file string, data []byte) {
 		return
 	}
 	var c configuration
-	r := &reader{file: file, root: root, env: l.env}
+	r := &reader{file: file, root: root, env: l.env, configs: l.configs}
 	written := definitions.Decode(file, root, &c)
 	if l.callersOnly {
 		l.settings = r.callers(&c)
@@ -127,6 +134,7 @@ func (l *loader) configuration(file string, data []byte) {
 	if l.callersOnly {
 		return
 	}
+	l.noteUnused()
 	text := definitions.NewText(data)
 	for i := range c.CompositeTools {
 		d, diags := definitions.ParseNode(file, text, &c.CompositeTools[i])

@@ -129,7 +129,7 @@ type conflictResolution struct {
 // workloadTools are what is shown of one backend.
 type workloadTools struct {
 	Workload      string                   `yaml:"workload" required:"the name of a backend" help:"Name of the backend."`
-	ToolConfigRef *reference               `yaml:"toolConfigRef" help:"A Kubernetes resource of ToolHive, which is refused; use filter and overrides."`
+	ToolConfigRef *reference               `yaml:"toolConfigRef" help:"Name of an MCPToolConfig of ToolHive, a document of the same file. Its toolsFilter counts without filter, its toolsOverride for tools without an entry in overrides."`
 	Filter        []string                 `yaml:"filter" help:"Tools that are shown. Default: all."`
 	Overrides     map[string]*toolOverride `yaml:"overrides" help:"Other names, descriptions and hints, by the backend's name of the tool."`
 	ExcludeAll    bool                     `yaml:"excludeAll" default:"false" help:"Show no tool of the backend."`

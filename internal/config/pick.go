@@ -19,6 +19,8 @@ func (l *loader) pick(file string, data []byte, docs []*yaml.Node) (root *yaml.N
 			kind = node.Value
 		}
 		switch {
+		case kind == toolConfigKind:
+			l.toolConfig(file, doc)
 		case kind != "" && kind != definitions.ServerKind:
 			defs, diags := definitions.ParseDocument(file, text, doc)
 			l.take(file, defs, diags)
@@ -51,6 +53,9 @@ func (l *loader) server(file string, doc *yaml.Node) *yaml.Node {
 	}
 	if headers, ok := lookup(doc, keyPath{"spec", "passthroughHeaders"}); ok {
 		root = with(root, "passthroughHeaders", headers)
+	}
+	if auth, ok := lookup(doc, keyPath{"spec", "outgoingAuth"}); ok && (child(auth, "default") != nil || child(auth, "backends") != nil) {
+		l.warnf(positionOf(file, auth), "auth", "spec.outgoingAuth refers to what only a cluster knows, so backends get no credentials from it; write outgoingAuth under spec.config")
 	}
 	auth, ok := lookup(doc, keyPath{"spec", "incomingAuth"})
 	if !ok || child(root, "incomingAuth") != nil {

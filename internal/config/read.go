@@ -12,11 +12,12 @@ import (
 // A reader turns a configuration into Settings and collects all that is
 // wrong with it.
 type reader struct {
-	file  string
-	root  *yaml.Node
-	env   func(string) (string, bool)
-	diags definitions.Diagnostics
-	rules []toolRule
+	file    string
+	root    *yaml.Node
+	env     func(string) (string, bool)
+	configs map[string]*toolConfig // by name
+	diags   definitions.Diagnostics
+	rules   []toolRule
 }
 
 func (r *reader) errorf(p keyPath, check, format string, args ...any) {

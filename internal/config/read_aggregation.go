@@ -61,9 +61,7 @@ func (r *reader) workload(c *configuration, p keyPath, w *workloadTools) backend
 	if w.Workload != "" {
 		r.known(c, p.to("workload"), w.Workload)
 	}
-	if w.ToolConfigRef != nil {
-		r.errorf(p.to("toolConfigRef"), "aggregation", "names a Kubernetes resource, which is not read here; use filter and overrides")
-	}
+	w = r.withToolConfig(p, w)
 	for i, name := range w.Filter {
 		r.names(p.to("filter", i), w.Workload, name)
 	}
