@@ -198,6 +198,12 @@ func TestForeignFiles(t *testing.T) {
 	if _, diags := Load(Sources{Definitions: []string{"testdata/foreign/compose.yaml"}}); !diags.HasErrors() {
 		t.Errorf("a file of another program is taken: %v", diags)
 	}
+	mixed := filepath.Join(t.TempDir(), "mixed.yaml")
+	write(t, mixed, "services: {web: {image: nginx}}\n---\n"+resourceText)
+	loaded, diags = Load(Sources{Definitions: []string{mixed}})
+	if diags.HasErrors() || len(diags) != 1 || len(loaded.Definitions) != 1 {
+		t.Errorf("beside a definition: %d definitions, %v", len(loaded.Definitions), diags)
+	}
 }
 
 // Files of a mounted ConfigMap are links to a directory that Kubernetes exchanges:

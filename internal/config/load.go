@@ -177,14 +177,14 @@ func (l *loader) definitions(name string) {
 			continue
 		}
 		defs, diags := definitions.Parse(file, data)
-		if file != name {
+		if file != name || len(defs) > 0 {
 			skipForeign(diags)
 		}
 		l.take(file, defs, diags)
 	}
 }
 
-// skipForeign makes warnings of what a directory has besides definitions.
+// skipForeign makes warnings of what a directory, or a file, has besides definitions.
 func skipForeign(diags definitions.Diagnostics) {
 	for i := range diags {
 		if d := &diags[i]; d.Check == "foreign" && d.Severity == definitions.SeverityError {

@@ -108,6 +108,15 @@ func (s schema) isScalar() bool {
 	return len(s.Enum) > 0 || slices.Contains([]string{"string", "number", "integer", "boolean"}, s.typeOf())
 }
 
+// failing is in values and names of tools that ask for something that reads like a failure.
+var failing = regexp.MustCompile(`(?i)err|fail|fatal|critical|warn|invalid|none|delete`)
+
+// choice is the first value of an enumeration that does not ask for a failure.
+func (s schema) choice() any {
+	i := slices.IndexFunc(s.Enum, func(value any) bool { return !failing.MatchString(fmt.Sprint(value)) })
+	return s.Enum[max(i, 0)]
+}
+
 // choose takes the tools that are called.
 func (c *composer) choose(tools []backends.Tool) {
 	tools = slices.Clone(tools)
@@ -137,7 +146,7 @@ func (c *composer) choose(tools []backends.Tool) {
 // classCost is what a step to the next effect class costs, more than all else.
 const classCost = 1000
 
-var uninviting = regexp.MustCompile(`(?i)env|secret|token|password|image|resource|long.?running|sleep|wait`)
+var uninviting = regexp.MustCompile(`(?i)env|secret|token|password|image|resource|long.?running|sleep|wait|roots|sampl|elicit|simulat`)
 
 // cost says how little a tool is suited to be called first: by its class, by the
 // arguments that somebody must think of, and by what its answer is like.
@@ -154,7 +163,7 @@ func (c *composer) cost(t backends.Tool) int {
 			cost += 100
 		}
 	}
-	if uninviting.MatchString(t.Original) {
+	if uninviting.MatchString(t.Original) || failing.MatchString(t.Original) {
 		cost += 50
 	}
 	return cost
@@ -175,7 +184,7 @@ func (c *composer) parameters() {
 			}
 			p := parameter{name: param, schema: of, standard: of.Default}
 			if p.standard == nil && len(of.Enum) > 0 {
-				p.standard = of.Enum[0]
+				p.standard = of.choice()
 			}
 			if !of.isScalar() {
 				p.standard = nil
@@ -296,7 +305,7 @@ cases:
 // example is a value that fits a schema, as far as that is simple.
 func example(s schema, name string) any {
 	if len(s.Enum) > 0 {
-		return s.Enum[0]
+		return s.choice()
 	}
 	switch s.typeOf() {
 	case "integer", "number":

@@ -157,7 +157,7 @@ func TestCompose(t *testing.T) {
 	}
 	tools := []backends.Tool{
 		tool("a", "delete", `{"type": "object"}`),
-		tool("a", "get-one", `{"type": "object", "properties": {"id": {"type": "integer", "description": "Which, \"quoted\""}, "mode": {"enum": ["fast", "slow"]}}, "required": ["id", "mode"]}`),
+		tool("a", "get-one", `{"type": "object", "properties": {"id": {"type": "integer", "description": "Which, \"quoted\""}, "mode": {"enum": ["error", "fast", "slow"]}}, "required": ["id", "mode"]}`),
 		tool("a", "get_env", `{"type": "object"}`),
 		tool("b", "search", `{"type": "object", "properties": {"id": {"type": "string"}, "tags": {"type": "array"}}, "required": ["id", "tags"]}`),
 	}
