@@ -164,5 +164,5 @@ func (h *handle) answerCommand() string {
 	for _, q := range h.Questions {
 		paths = append(paths, cmp.Or(q.Path, q.StepID))
 	}
-	return fmt.Sprintf("perdure runs answer %s --step '%s' --accept (steps with an open elicitation: %s).", h.RunID, paths[0], strings.Join(paths, ", "))
+	return fmt.Sprintf("perdure runs answer %s --step %s --accept (steps with an open elicitation: %s).", h.RunID, visible.ShellWord(paths[0]), strings.Join(paths, ", "))
 }

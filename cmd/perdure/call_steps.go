@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // A progress notification of a server that runs composite tools.
@@ -122,7 +123,7 @@ func (s *steps) line(p progressed) {
 
 // printHow prints how a step that asks is answered.
 func (s *steps) printHow(path string) {
-	s.c.notef("  answer with perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", s.run, dataFlag(s.data), path)
+	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", s.run, dataFlag(s.data), visible.ShellWord(path))
 }
 
 // note prints a line for a person.

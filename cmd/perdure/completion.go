@@ -117,7 +117,7 @@ func complete(ctx context.Context, root *kong.Node, words []string) []candidate 
 		all = append(all, at.values(ctx)...)
 	}
 	return slices.DeleteFunc(all, func(f candidate) bool {
-		return !strings.HasPrefix(f.word, last) || shellWord(f.word) != f.word // a shell would read it as something else
+		return !strings.HasPrefix(f.word, last) || visible.ShellWord(f.word) != f.word // a shell would read it as something else
 	})
 }
 

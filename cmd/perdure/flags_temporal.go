@@ -17,6 +17,7 @@ import (
 
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/secrets"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -47,7 +48,7 @@ func dataFlag(dir dataDir) string {
 	if dir == defaultData || dir == "" {
 		return ""
 	}
-	return " --data '" + string(dir) + "'"
+	return " --data " + visible.ShellWord(string(dir))
 }
 
 // runsClient connects to the Temporal with the runs; close ends the connection. It

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // A bulkResume resumes many runs: it shows what it would do with them, by groups, and
@@ -206,20 +207,17 @@ func (b *bulkResume) finish(report bulkReport) error {
 
 // rest is the command that resumes what an interrupted one has left.
 func (b *bulkResume) rest() string {
-	words := []string{"perdure runs resume --query " + shellQuoted(fmt.Sprintf("(%s) AND CloseTime < '%s'", b.Query, b.began.UTC().Format(time.RFC3339Nano)))}
+	words := []string{"perdure runs resume --query " + visible.ShellWord(fmt.Sprintf("(%s) AND CloseTime < '%s'", b.Query, b.began.UTC().Format(time.RFC3339Nano)))}
 	for flag, values := range map[string][]string{"--unknown": b.Unknown, "--from": b.From, "--set": b.Set, "--definition": {b.Definition}} {
 		for _, value := range values {
 			if value != "" {
-				words = append(words, flag+" "+shellQuoted(value))
+				words = append(words, flag+" "+visible.ShellWord(value))
 			}
 		}
 	}
 	slices.Sort(words[1:])
 	return strings.Join(words, " ")
 }
-
-// shellQuoted quotes text as one word for a shell.
-func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // A progressBar shows the progress of a command over many items: on a terminal in one
 // changing line, below notable items; elsewhere in a line for each item.

@@ -178,7 +178,7 @@ func printSteps(c *console, out *lines, d *runs.Detail, graph []runs.StepReport)
 		}
 	}
 	for _, step := range notStarted(d, graph) {
-		fmt.Fprintf(w, "  \t%s\t%s\t%s\n", step.ID, visible.Line(cmp.Or(step.Why, step.What)), c.outStyle(faint, step.Status))
+		fmt.Fprintf(w, "  \t%s\t%s\t%s\n", step.ID, visible.Line(cmp.Or(step.Why, step.Error, step.What)), c.outStyle(faint, step.Status))
 	}
 	_ = w.Flush() // out keeps the error
 }
@@ -240,7 +240,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		out.printf("    key        %s", e.Call.Key)
 		out.printf("    sent       %s", e.Call.Sent.Local().Format(time.DateTime))
 		step := e.StepPath.Before(runs.StepPath(runs.Reconciliation))
-		out.printf("check at the backend, and record the outcome with\n  perdure runs reconcile %s --step '%s' --happened --result '{…}'   (or --not-happened, --fail)", command, step)
+		out.printf("check at the backend, and record the outcome with\n  perdure runs reconcile %s --step %s --happened --result '{…}'   (or --not-happened, --fail)", command, visible.ShellWord(string(step)))
 		return
 	}
 	if len(e.Approvers) > 0 {
@@ -252,7 +252,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 	}
 	example := ""
 	if len(d.Open()) > 1 {
-		command += " --step '" + string(e.StepPath) + "'"
+		command += " --step " + visible.ShellWord(string(e.StepPath))
 	}
 	for _, f := range view.NewForm(e.Schema).Fields {
 		out.printf("    %s", describeField(f, "    "))

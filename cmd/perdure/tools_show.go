@@ -184,7 +184,7 @@ func (t toolsShowCommand) example(schema json.RawMessage) string {
 	var b strings.Builder
 	for _, p := range parameters(schema) {
 		if p.Required {
-			b.WriteString(" " + shellWord(p.Name+"="+p.sample()))
+			b.WriteString(" " + visible.ShellWord(p.Name+"="+p.sample()))
 		}
 	}
 	return b.String() + dataFlag(t.Data)
@@ -216,15 +216,4 @@ func plainValue(raw json.RawMessage) string {
 		return text
 	}
 	return visible.JSONLine(raw)
-}
-
-// shellWord quotes a word for a shell where that is needed.
-func shellWord(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("=_-./:@,+", r)
-	}
-	if !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(visible.Line(word), "'", `'\''`) + "'"
 }

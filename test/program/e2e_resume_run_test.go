@@ -98,7 +98,7 @@ func TestReconcileALostAnswer(t *testing.T) {
 				t.Fatalf("got %+v, %v, want a handle", got, err)
 			}
 			id := w.waitingRun(t, tc.key)
-			if shown := w.run(t, "runs", "show", id); !strings.Contains(shown, "perdure runs reconcile "+id+" --step 'pay'") || !strings.Contains(shown, tc.key) {
+			if shown := w.run(t, "runs", "show", id); !strings.Contains(shown, "perdure runs reconcile "+id+" --step pay") || !strings.Contains(shown, tc.key) {
 				t.Errorf("show says:\n%s", shown)
 			}
 			if listed := w.run(t, "runs", "list", "--query", "PerdureWaiting = 'reconciliation'"); !strings.Contains(listed, id) {
