@@ -124,7 +124,7 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 		p.options = []client.ClientOption{client.WithElicitationHandler(p.steps.over(who))}
 	}
 	result, err := p.result(ctx)
-	p.steps.finish(err == nil && !result.IsError)
+	p.steps.finish(err == nil && !result.IsError, result.text())
 	return result, err
 }
 

@@ -51,7 +51,8 @@ type steps struct {
 	mu     sync.Mutex
 	run    string // ID; "" = not known yet
 	seen   map[string]bool
-	screen *screen // nil = lines
+	why    []string // errors of steps that are printed next, unless the call ends with them
+	screen *screen  // nil = lines
 	tree   stepTree
 	done   float64
 	total  float64
@@ -101,24 +102,43 @@ func (s *steps) starts(id string) {
 }
 
 // line prints a notification unless it was printed before: servers repeat them to
-// keep a connection alive, and when a call is resumed.
+// keep a connection alive, and when a call is resumed. Attempts of a step differ in when
+// they started.
 func (s *steps) line(p progressed) {
-	step, path := p.Meta.Step, ""
+	step, key := p.Meta.Step, p.Message
 	if step != nil {
-		path = string(step.Path)
+		key = fmt.Sprintln(step.Path, step.Status, step.Started.UnixNano(), step.Ended.UnixNano(), step.Attempt, p.Message)
 	}
-	if path == "" && s.seen[p.Message] || s.seen[path+" "+p.Message] {
+	if s.seen[key] {
 		return
 	}
-	s.seen[p.Message], s.seen[path+" "+p.Message] = true, true
+	s.seen[key], s.seen[p.Message] = true, true
+	if step == nil || step.Status != "cancelled" { // which steps beside one that failed are
+		s.printWhy("")
+	}
 	s.c.notef("  %s", p.Message)
 	switch {
 	case step == nil:
 	case step.Status == gateway.StepWaiting && s.elsewhere:
-		s.printHow(path)
+		s.printHow(string(step.Path))
 	case step.Status == "failed" && step.Error != "":
-		s.c.notef("    %s", firstLine(step.Error))
+		s.why = append(s.why, step.Error)
+		time.AfterFunc(time.Second, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.printWhy("")
+		})
 	}
+}
+
+// printWhy prints why steps have failed, unless the result says it.
+func (s *steps) printWhy(result string) {
+	for _, why := range s.why {
+		if !strings.Contains(result, why) {
+			s.c.notef("    %s", firstLine(why))
+		}
+	}
+	s.why = nil
 }
 
 // printHow prints how a step that asks is answered.
@@ -166,8 +186,9 @@ func (s *steps) draw() {
 	s.screen.draw(append(s.tree.lines(width, room, now), s.tree.summary(s.done, s.total, now.Sub(s.began), now).clip(width)))
 }
 
-// finish leaves the tree as it was when the call ended, and draws no more.
-func (s *steps) finish(completed bool) {
+// finish leaves the tree as it was when the call ended, and draws no more. result is the
+// text of a failed call.
+func (s *steps) finish(completed bool, result string) {
 	if s == nil {
 		return
 	}
@@ -175,6 +196,7 @@ func (s *steps) finish(completed bool) {
 	defer s.mu.Unlock()
 	s.ended = true
 	if s.screen == nil {
+		s.printWhy(result)
 		return
 	}
 	status := "stopped"

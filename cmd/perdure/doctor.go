@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/secrets"
@@ -38,6 +39,9 @@ func (d doctorCommand) Run(ctx context.Context, c *console) error {
 		Config:      config.Sources{Config: d.Config, Definitions: d.Definitions},
 		SigningKeys: d.signingKeys, PayloadKeys: d.payloadFlags.keys, Temporal: d.where,
 		Database: d.Database, LargeValues: d.LargeValues, ValuesDir: valuesIn(d.Data.String()),
+		Starting: func(names []string, since time.Duration) {
+			c.notef("waiting for %s to start, %s so far", strings.Join(names, ", "), since.Round(time.Second))
+		},
 	})
 	checks = append([]service.Check{d.server(ctx)}, checks...)
 	if err := d.print(c, checks); err != nil {
@@ -51,7 +55,7 @@ func (d doctorCommand) Run(ctx context.Context, c *console) error {
 
 // server checks the dev whose data directory this is.
 func (d doctorCommand) server(ctx context.Context) service.Check {
-	check := service.Check{Name: "server", Status: service.CheckSkipped, Found: "no perdure dev runs here"}
+	check := service.Check{Name: "server", Status: service.CheckSkipped, Found: "no perdure dev runs with data in " + d.Data.String()}
 	dev, err := d.Data.running()
 	switch {
 	case err != nil:
@@ -60,7 +64,7 @@ func (d doctorCommand) server(ctx context.Context) service.Check {
 	case dev == nil || dev.MCP == "":
 		return check
 	}
-	check.Status, check.Found = service.CheckOK, fmt.Sprintf("%s, process %d", dev.MCP, dev.PID)
+	check.Status, check.Found = service.CheckOK, fmt.Sprintf("%s, data in %s, process %d", dev.MCP, d.Data, dev.PID)
 	status, err := fetchStatus(ctx, target{url: dev.MCP})
 	if err != nil { // it may ask for a token, which doctor has none of
 		check.Status, check.Found = service.CheckWarning, check.Found+": "+err.Error()

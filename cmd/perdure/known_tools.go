@@ -25,7 +25,7 @@ func (v validateCommand) knownTools(ctx context.Context) (*toolSource, error) {
 	if v.Against == "" {
 		dev, err := dataDir("").running()
 		if err != nil || dev == nil || dev.MCP == "" {
-			source.note = "tools were not checked: no server runs here; start perdure dev, or name one with --against URL"
+			source.note = "tools were not checked: no perdure dev runs with data in " + defaultData + "; start it, or name a server with --against URL"
 			return source, nil
 		}
 		source.auto, source.of = true, dev.MCP

@@ -114,9 +114,14 @@ type serverFlags struct {
 
 // noteTarget prints which server was called.
 func (f serverFlags) noteTarget(c *console) {
-	if url, err := f.url(); err == nil {
-		c.notef("at %s", url)
+	url, err := f.url()
+	if err != nil {
+		return
 	}
+	if dev, err := f.Data.running(); err == nil && dev != nil && dev.MCP == url {
+		url += ", the perdure dev with data in " + f.Data.String()
+	}
+	c.notef("at %s", url)
 }
 
 // tokenFlags name the bearer token for a server.

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// connectTimeout bounds one try to connect. Package runners may download
+	// ConnectTimeout bounds one try to connect. Package runners may download
 	// a server at its first start.
-	connectTimeout = 2 * time.Minute
+	ConnectTimeout = 2 * time.Minute
 	// acquireTimeout is how long a call waits for the next try to connect to a backend
 	// that is down, and hungTimeout for one that has not answered a try for that long.
 	acquireTimeout = 15 * time.Second
@@ -168,7 +168,7 @@ func (b *backend) pause(ctx context.Context, d time.Duration) {
 // connect makes a session, lists the tools and publishes both. It wakes all that wait for
 // the try, also if that failed.
 func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	b.health.noteTry()
 	stop := time.AfterFunc(recallAfter, func() { b.recall(ctx) })

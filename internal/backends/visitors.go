@@ -74,7 +74,7 @@ func (k *sessions) visitorOf(identity string, who Caller) (*visitor, error) {
 
 // receive opens the session of a visitor.
 func (k *sessions) receive(v *visitor, who Caller) {
-	ctx, cancel := context.WithTimeout(k.ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(k.ctx, ConnectTimeout)
 	defer cancel()
 	// The tools are known; but mcp-go's client must have listed them, since it puts
 	// parameters into headers if a tool asks for that.

@@ -57,6 +57,10 @@ type Installation struct {
 	Database    string // URL of the PostgreSQL; "" = none
 	LargeValues bool   // whether large values are kept outside of Temporal
 	ValuesDir   string // of a dev
+
+	// Starting is told now and then of the backends that still start, and for how long.
+	// nil = nothing is.
+	Starting func(names []string, since time.Duration)
 }
 
 // Examine checks all parts of an installation from this machine. It changes nothing,
@@ -107,7 +111,8 @@ func (x *examination) configuration() {
 	found, diags := config.Load(x.Config)
 	if !diags.HasErrors() {
 		x.found = found
-		x.ok("configuration", "%s, %s", Plural(len(found.Backends), "backend"), Plural(len(found.Definitions), "definition"))
+		files := slices.DeleteFunc(append([]string{x.Config.Config}, x.Config.Definitions...), func(name string) bool { return name == "" })
+		x.ok("configuration", "%s: %s, %s", strings.Join(files, ", "), Plural(len(found.Backends), "backend"), Plural(len(found.Definitions), "definition"))
 		return
 	}
 	mistakes := slices.DeleteFunc(slices.Clone(diags), func(d definitions.Diagnostic) bool { return d.Severity != definitions.SeverityError })

@@ -44,16 +44,18 @@ func (x *examination) backends(ctx context.Context) {
 	defer pool.Close()
 	began := time.Now()
 	pool.Start(ctx)
-	awaitTried(ctx, pool, patience)
+	x.awaitBackends(ctx, pool, patience)
 	for _, s := range pool.Status() {
 		switch {
+		case !s.Tried:
+			x.add("backend "+s.Name, CheckWarning, "it still starts; it has not answered within "+time.Since(began).Round(time.Second).String(), "wait, and check again; perdure dev keeps trying")
 		case s.Up:
 			x.ok("backend "+s.Name, "%s, MCP %s, connected in %s", Plural(s.Tools, "tool"), s.ProtocolVersion, max(s.Since.Sub(began), 0).Round(time.Millisecond))
 		case isProgram(own.Backends, s.Name):
-			x.add("backend "+s.Name, CheckFailed, cmp.Or(s.Error, "it does not answer within "+patience.String()),
+			x.add("backend "+s.Name, CheckFailed, s.Error,
 				"check that its program is in PATH, also in the image, and its command and variables in the configuration")
 		default:
-			x.add("backend "+s.Name, CheckFailed, cmp.Or(s.Error, "it does not answer within "+patience.String()), "start it, or check its address and credentials in the configuration")
+			x.add("backend "+s.Name, CheckFailed, s.Error, "start it, or check its address and credentials in the configuration")
 		}
 	}
 	if len(byCaller) == 0 {
@@ -61,6 +63,27 @@ func (x *examination) backends(ctx context.Context) {
 	}
 	if unmatched := x.found.Unmatched(pool.Tools(), nil); len(unmatched) > 0 {
 		x.add("rules", CheckWarning, unmatched[0].String(), "correct the names; %s", Plural(len(unmatched), "rule")+" of the configuration match no tool")
+	}
+}
+
+// awaitBackends waits for each backend as long as a server does for one try to connect:
+// a program may have to be downloaded first. It reports those that still start, again and
+// again after a pause.
+func (x *examination) awaitBackends(ctx context.Context, pool *backends.Pool, pause time.Duration) {
+	for began := time.Now(); ; {
+		awaitTried(ctx, pool, pause)
+		var starting []string
+		for _, s := range pool.Status() {
+			if !s.Tried {
+				starting = append(starting, s.Name)
+			}
+		}
+		if len(starting) == 0 || ctx.Err() != nil || time.Since(began) > backends.ConnectTimeout {
+			return
+		}
+		if x.Starting != nil {
+			x.Starting(starting, time.Since(began))
+		}
 	}
 }
 

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/gateway"
+)
+
+// TestLinesOfSteps shows what a call prints where there is no terminal: every attempt of a
+// step, each error once, and nothing that a server repeats.
+func TestLinesOfSteps(t *testing.T) {
+	t.Parallel()
+	var err bytes.Buffer
+	s := newSteps(&console{err: &err}, target{url: "http://127.0.0.1:1/mcp"}, "", true)
+	told := func(message string, step *gateway.StepState) {
+		t.Helper()
+		encoded, e := json.Marshal(map[string]any{"method": "notifications/progress", "params": map[string]any{
+			"progressToken": 1, "progress": 1, "message": message,
+			"_meta": map[string]any{"perdure/run": map[string]any{"id": "pay/1"}, "perdure/step": step}}})
+		var n mcp.JSONRPCNotification
+		if e != nil || json.Unmarshal(encoded, &n) != nil {
+			t.Fatalf("%s: %v", encoded, e)
+		}
+		s.notified(n)
+	}
+	const failure = "step pay: bank_pay failed: no line"
+	for attempt := range 2 {
+		began := noon.Add(time.Duration(attempt) * time.Minute)
+		for range 2 { // told again after a lost connection
+			told("pay: bank_pay", &gateway.StepState{Path: "pay", Status: gateway.StepRunning, Started: began})
+			told("pay: failed", &gateway.StepState{Path: "pay", Status: "failed", Error: failure, Started: began, Ended: began.Add(time.Second)})
+		}
+		told("running: pay", nil)
+	}
+	told("other: cancelled", &gateway.StepState{Path: "other", Status: "cancelled", Started: noon, Ended: noon})
+	s.finish(false, failure+"; show it with perdure runs show")
+	want := `pay/1  http://127.0.0.1:1/approvals/pay/1
+  pay: bank_pay
+  pay: failed
+    step pay: bank_pay failed: no line
+  running: pay
+  pay: bank_pay
+  pay: failed
+  other: cancelled
+`
+	if diff := cmp.Diff(want, err.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
