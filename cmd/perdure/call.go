@@ -260,7 +260,7 @@ func (k callCommand) print(c *console, r callResult) error {
 			return err
 		}
 	case r.IsError:
-		fmt.Fprintln(c.err, c.errStyle(red, r.text()))
+		c.notef("%s", c.errStyle(red, r.text()))
 	case len(r.Structured) > 0 && string(r.Structured) != "null" && c.outTerminal:
 		return c.printFolded(r.Structured, r.whole())
 	case len(r.Structured) > 0 && string(r.Structured) != "null":

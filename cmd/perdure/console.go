@@ -107,7 +107,9 @@ func (s style) mark(text string, on bool) string {
 func (c *console) eraseLine() { fmt.Fprint(c.screen, "\r\x1b[K") }
 
 // notef prints a note for a person on standard error.
-func (c *console) notef(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
+func (c *console) notef(format string, args ...any) {
+	fmt.Fprintln(c.err, c.prose(fmt.Sprintf(format, args...), c.errTerminal))
+}
 
 // printJSON writes a value as indented JSON. Numbers of a json.RawMessage keep
 // every digit; characters that cannot be seen are escaped.

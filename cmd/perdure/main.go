@@ -175,10 +175,10 @@ func fail(c *console, err error) int {
 	case errors.Is(err, errReported):
 		return 1
 	case errors.As(err, &usage):
-		fmt.Fprintln(c.err, "perdure:", plainJSON(err))
+		c.notef("perdure: %s", plainJSON(err))
 		return 2
 	default:
-		fmt.Fprintln(c.err, "perdure:", plainJSON(err))
+		c.notef("perdure: %s", plainJSON(err))
 		return 1
 	}
 }

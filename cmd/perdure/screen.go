@@ -30,7 +30,7 @@ func (s *screen) print(text string) {
 	}
 	drawn := s.drawn
 	s.erase()
-	fmt.Fprint(s.c.err, strings.TrimSuffix(text, "\n")+"\n")
+	fmt.Fprintln(s.c.err, s.c.prose(strings.TrimSuffix(text, "\n"), s.c.errTerminal))
 	s.draw(drawn)
 }
 

@@ -301,9 +301,9 @@ func (t *takeOver) conclude(configFile string, composite *scaffold.Composite) er
 			c.notef("\n%s is written without effect classes, since it did not answer: %s", s.Name, s.Error)
 		}
 	}
-	fmt.Fprintf(c.out, "\nwrote %s\n", strings.Join(t.report.Written, ", "))
+	fmt.Fprintln(c.out, c.prose("\nwrote "+strings.Join(t.report.Written, ", "), c.outTerminal))
 	if composite != nil {
-		fmt.Fprintf(c.out, "%s calls %s; its definition is valid and its test passes\n", scaffold.CompositeName, strings.Join(composite.Tools, " and "))
+		fmt.Fprintln(c.out, c.prose(fmt.Sprintf("%s calls %s; its definition is valid and its test passes", scaffold.CompositeName, strings.Join(composite.Tools, " and ")), c.outTerminal))
 	}
 	if len(t.report.Variables) > 0 {
 		fmt.Fprintln(c.out, "\nset these variables before perdure is started; the files keep no secrets:")
