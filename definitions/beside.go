@@ -13,38 +13,61 @@ var contentName = regexp.MustCompile(`^(text(_[1-9][0-9]*)?|image_(0|[1-9][0-9]*
 // A tool may give content blocks beside its structured content. The output has the
 // structured content, and the blocks that templates name: .steps.read.output.text.
 
-// noteBeside finds the content blocks that the templates name, by step.
+// noteBeside finds the content blocks that the templates name, by step: those of other
+// steps, and those of the step itself that its compensation and its collect read.
 func (p *Program) noteBeside() {
-	read := p.OutputBlock.templates()
+	p.namedIn(p.OutputBlock.templates())
 	for _, n := range p.Steps {
 		for node := n; node != nil; node = node.Inner {
-			read = append(read, node.templates()...)
-		}
-	}
-	for _, t := range read {
-		for _, ref := range t.Refs() {
-			if ref.Root == "steps" && len(ref.Path) > 2 && ref.Path[1] == "output" {
-				p.named(ref.Path[0], ref.Path[2])
+			p.namedIn(node.templates())
+			node.namedOfOwn(node.Templates.Compensation.Templates())
+			if node.Inner != nil {
+				node.Inner.namedOfOwn([]*template.Template{node.Templates.Collect})
 			}
 		}
 	}
 }
 
-func (p *Program) named(id, block string) {
-	i := slices.IndexFunc(p.Steps, func(n *Node) bool { return n.ID == id })
-	if i >= 0 && contentName.MatchString(block) && !slices.Contains(p.Steps[i].beside, block) {
-		p.Steps[i].beside = append(p.Steps[i].beside, block)
+// namedIn notes the blocks of steps that templates name.
+func (p *Program) namedIn(read []*template.Template) {
+	for _, t := range read {
+		for _, ref := range t.Refs() {
+			if ref.Root != "steps" || len(ref.Path) <= 2 || ref.Path[1] != "output" {
+				continue
+			}
+			if i := slices.IndexFunc(p.Steps, func(n *Node) bool { return n.ID == ref.Path[0] }); i >= 0 {
+				p.Steps[i].named(ref.Path[2])
+			}
+		}
 	}
 }
 
-// Beside names the content blocks that a step's output has beside the structured
-// content, since templates read them. path is that of the call.
-func (p *Program) Beside(path StepPath) []string {
-	i := slices.IndexFunc(p.Steps, func(n *Node) bool { return n.ID == string(path) })
-	if i < 0 {
-		return nil
+// namedOfOwn notes the blocks of the step that templates name, which see its output as
+// .output.
+func (n *Node) namedOfOwn(read []*template.Template) {
+	for _, t := range read {
+		for _, ref := range t.Refs() {
+			if ref.Root == "output" && len(ref.Path) > 0 {
+				n.named(ref.Path[0])
+			}
+		}
 	}
-	return p.Steps[i].beside
+}
+
+func (n *Node) named(block string) {
+	if contentName.MatchString(block) && !slices.Contains(n.beside, block) {
+		n.beside = append(n.beside, block)
+	}
+}
+
+// Beside names the content blocks that the output of a call has beside the structured
+// content, since templates read them. path is that of the call: of a step, or of an item
+// of a forEach.
+func (p *Program) Beside(path StepPath) []string {
+	if n, _ := p.At(path); n != nil && n.Script == nil {
+		return n.beside
+	}
+	return nil
 }
 
 // templates gives those of all properties.
