@@ -21,6 +21,7 @@ type terminalForm struct {
 	in   io.Reader
 	out  io.Writer
 	mark func(style, string) string
+	fold func(string) string // breaks text between words
 
 	atOnce bool // in is a terminal: input typed before an elicitation was shown is dropped
 
@@ -32,12 +33,13 @@ type terminalForm struct {
 func newConsoleForm(c *console) *terminalForm {
 	f := newTerminalForm(c.in, c.err, c.errStyle)
 	f.atOnce = c.inTerminal
+	f.fold = func(text string) string { return c.prose(text, c.errTerminal) }
 	return f
 }
 
 // newTerminalForm reads answers from in, a line each.
 func newTerminalForm(in io.Reader, out io.Writer, mark func(style, string) string) *terminalForm {
-	return &terminalForm{in: in, out: out, mark: mark, lines: sync.OnceValue(func() <-chan string {
+	return &terminalForm{in: in, out: out, mark: mark, fold: func(text string) string { return text }, lines: sync.OnceValue(func() <-chan string {
 		lines := make(chan string)
 		go func() {
 			defer close(lines)
@@ -59,9 +61,9 @@ func (f *terminalForm) Elicit(ctx context.Context, request mcp.ElicitationReques
 		return nil, err
 	}
 	f.forget()
-	fmt.Fprintf(f.out, "\n%s\n", f.mark(bold, visible.Text(request.Params.Message)))
+	fmt.Fprintf(f.out, "\n%s\n", f.mark(bold, f.fold(visible.Text(request.Params.Message))))
 	for _, field := range q.form.Fields {
-		fmt.Fprintf(f.out, "  %s\n", describeField(field, "  "))
+		fmt.Fprintln(f.out, f.fold("  "+describeField(field, "  ")))
 	}
 	for {
 		action, err := f.action(ctx)
@@ -176,7 +178,7 @@ func (f *terminalForm) field(ctx context.Context, field *view.Field, unchecked b
 }
 
 func (f *terminalForm) complain(err error) {
-	fmt.Fprintf(f.out, "  %s\n", f.mark(red, visible.Line(err.Error())))
+	fmt.Fprintln(f.out, f.fold("  "+f.mark(red, visible.Line(err.Error()))))
 }
 
 // ask prints a prompt and reads a line; io.EOF when there are no more.
