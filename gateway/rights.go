@@ -87,22 +87,39 @@ func (r *rights) allSteps(who auth.Identity, d *definitions.Definition, tools ma
 		t, ok := tools[name]
 		return t, ok
 	}
-	denied := r.denied(who, d, find, "", "you", 0)
+	denied := (&denials{rights: r, permitted: map[looked]bool{}}).find(who, d, find, "", "you", 0)
 	if denied == nil {
 		return nil
 	}
 	return denied
 }
 
-// denied is the first such call of a definition, which is called at a step path
+// denials look for such a call, once in each definition at each depth: definitions that call
+// each other may make millions of calls together.
+type denials struct {
+	*rights
+	permitted map[looked]bool
+}
+
+type looked struct {
+	at    *definitions.Definition
+	whose string
+	depth int
+}
+
+// find is the first such call of a definition, which is called at a step path
 // below, if another one calls it. Whose right it is, as messages call them, is the
 // composite tool's where that calls in its own.
-func (r *rights) denied(who auth.Identity, d *definitions.Definition, tools definitions.Tools, below runs.StepPath, whose string, depth int) *runs.Error {
+func (r *denials) find(who auth.Identity, d *definitions.Definition, tools definitions.Tools, below runs.StepPath, whose string, depth int) *runs.Error {
 	if d.RunAs == definitions.AsComposite {
 		who, whose = auth.Composite(d.Name), "this composite tool"
 		if depth > 0 {
 			whose = "the composite tool " + d.Name
 		}
+	}
+	here := looked{d, whose, depth}
+	if r.permitted[here] {
+		return nil
 	}
 	for _, s := range d.Steps {
 		if s.Condition != "" {
@@ -122,11 +139,12 @@ func (r *rights) denied(who auth.Identity, d *definitions.Definition, tools defi
 				Message: fmt.Sprintf("step %s needs the tool %s, and %s may not call it; nothing was started", at, on.Tool, whose)}
 		}
 		if isCalled && depth < cmp.Or(r.maxDepth, definitions.MaxWorkflowDepth) {
-			if e := r.denied(who, called, r.tools.find, at, whose, depth+1); e != nil {
+			if e := r.find(who, called, r.tools.find, at, whose, depth+1); e != nil {
 				return e
 			}
 		}
 	}
+	r.permitted[here] = true
 	return nil
 }
 

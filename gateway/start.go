@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -124,6 +125,9 @@ func (s *starts) planWith(x *exchange, d *definitions.Definition, tools map[stri
 		Definitions: s.tools.now().find,
 		MaxDepth:    s.maxDepth,
 	})
+	if errors.Is(err, view.ErrTooLarge) {
+		return nil, &runs.Error{Code: codes.ResultTooLarge, Category: codes.CategoryLimit, Message: err.Error()}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -177,8 +177,50 @@ type PlanOptions struct {
 	MaxDepth    int                     // of definitions that call each other; 0 = definitions.MaxWorkflowDepth
 }
 
+// Limits of a plan: composite tools that call each other may make millions of calls, and
+// each may have all of a large argument.
+const (
+	maxPlanned      = 2_000    // steps
+	maxPlannedBytes = 32 << 20 // of their arguments
+)
+
+// ErrTooLarge reports that a plan has more steps, or larger arguments, than one may have.
+var ErrTooLarge = fmt.Errorf("the plan has more than %d steps, with those of the composite tools that are called, or more than %d bytes of arguments; make a dry run of a part", maxPlanned, maxPlannedBytes)
+
+// An extent counts what the planners of one plan have planned.
+type extent struct {
+	steps, bytes int
+	programs     map[*definitions.Definition]*definitions.Program // of those that are called
+}
+
+// add counts a step that is begun, and reports whether the plan has room for it.
+func (e *extent) add() bool {
+	e.steps++
+	return !e.tooLarge()
+}
+
+func (e *extent) tooLarge() bool { return e.steps > maxPlanned || e.bytes > maxPlannedBytes }
+
+// take counts the values of a step.
+func (e *extent) take(lists ...[]PlannedValue) {
+	for _, values := range lists {
+		for _, v := range values {
+			e.bytes += len(v.Value)
+		}
+	}
+}
+
+func (e *extent) compile(d *definitions.Definition) (*definitions.Program, error) {
+	if program := e.programs[d]; program != nil {
+		return program, nil
+	}
+	program, err := definitions.Compile(d)
+	e.programs[d] = program
+	return program, err
+}
+
 // NewPlan plans a run with arguments. Nothing is called. The error is a
-// *definitions.ArgumentsError if the arguments do not fit the parameters.
+// *definitions.ArgumentsError if the arguments do not fit the parameters, or ErrTooLarge.
 func NewPlan(p *definitions.Program, args json.RawMessage, o PlanOptions) (*Plan, error) {
 	if o.Tools == nil {
 		o.Tools = func(string) (definitions.Tool, bool) { return definitions.Tool{}, false }
@@ -194,8 +236,11 @@ func NewPlan(p *definitions.Program, args json.RawMessage, o PlanOptions) (*Plan
 	}
 	plan := newPlan(p.Definition)
 	plan.Arguments = args
-	pl := &planner{PlanOptions: o, program: p, params: params, known: knowledge{}, steps: map[string]*plannedNode{}, unknown: map[string]*Plan{}}
-	pl.plan(plan)
+	pl := &planner{PlanOptions: o, program: p, params: params, known: knowledge{}, steps: map[string]*plannedNode{}, unknown: map[string]*Plan{},
+		extent: &extent{programs: map[*definitions.Definition]*definitions.Program{}}}
+	if pl.plan(plan); pl.extent.tooLarge() {
+		return nil, ErrTooLarge
+	}
 	return plan, nil
 }
 
@@ -226,6 +271,7 @@ type planner struct {
 	known   knowledge
 	steps   map[string]*plannedNode
 	unknown map[string]*Plan // of definitions that scripts call, by depth and digest
+	extent  *extent          // of the whole plan
 }
 
 // A plannedNode is a planned step of the graph.

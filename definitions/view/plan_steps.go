@@ -24,6 +24,9 @@ func (pl *planner) step(n *definitions.Node, path string, d data, shown int) (Pl
 	if s.Type == "" {
 		step.Type = definitions.ToolStep
 	}
+	if !pl.extent.add() { // NewPlan gives ErrTooLarge
+		return step, PlanLimits{}
+	}
 	var err error
 	step.Runs, step.Condition, err = pl.condition(n, d)
 	if err != nil {
@@ -36,6 +39,12 @@ func (pl *planner) step(n *definitions.Node, path string, d data, shown int) (Pl
 		step.Problem = fmt.Sprintf("steps of type %s are not known here", s.Type)
 	}
 	pl.compensation(n, d, &step, &limits)
+	for _, call := range []*PlannedCall{step.PlannedCall, step.Compensate} {
+		if call != nil {
+			pl.extent.take(call.Arguments)
+		}
+	}
+	pl.extent.take(step.WorkflowArguments)
 	if step.Runs == No {
 		step.Problem = "" // the step is skipped
 	}

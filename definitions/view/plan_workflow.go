@@ -64,11 +64,11 @@ func setParameter(p template.Partial, name string, value PlannedValue) {
 // called plans a called definition. If all parameters are known, they are checked as
 // in a call.
 func (pl *planner) called(d *definitions.Definition, params template.Partial, known bool) (plan *Plan, problem string) {
-	program, err := definitions.Compile(d)
+	program, err := pl.extent.compile(d)
 	if err != nil {
 		return nil, err.Error()
 	}
-	below := &planner{PlanOptions: pl.PlanOptions, program: program, depth: pl.depth + 1, params: params, known: knowledge{}, steps: map[string]*plannedNode{}, unknown: pl.unknown}
+	below := &planner{PlanOptions: pl.PlanOptions, program: program, depth: pl.depth + 1, params: params, known: knowledge{}, steps: map[string]*plannedNode{}, unknown: pl.unknown, extent: pl.extent}
 	plan = newPlan(d)
 	if known {
 		args, err := template.EncodeValue(map[string]any(params))

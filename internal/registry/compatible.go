@@ -300,9 +300,8 @@ func typesOf(schema map[string]any) []string {
 
 // lost gives the types that are not among others. An integer is a number.
 func lost(types, among []string) []string {
-	return slices.DeleteFunc(slices.Clone(types), func(t string) bool {
-		return slices.Contains(among, t) || t == "integer" && slices.Contains(among, "number")
-	})
+	numbers := slices.Contains(among, "number")
+	return slices.DeleteFunc(without(types, among), func(t string) bool { return t == "integer" && numbers })
 }
 
 func words(types []string) string {
@@ -337,8 +336,14 @@ func listOf(value any) []string {
 	return names
 }
 
+// without gives the values that are not among others: a backend may have sent very many of
+// both.
 func without(values, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return slices.Contains(others, v) })
+	among := make(map[string]bool, len(others))
+	for _, v := range others {
+		among[v] = true
+	}
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return among[v] })
 }
 
 func encoded(value any) string {

@@ -1,11 +1,14 @@
 package registry_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/registry"
 )
 
@@ -34,6 +37,33 @@ func TestAttackLargePublications(t *testing.T) {
 		}
 		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 20 {
 			t.Errorf("%s: %d MB were allocated", name, n)
+		}
+	}
+}
+
+// TestAttackLongLists: a backend describes a tool with lists of a hundred thousand values,
+// and then with others. Every call of a composite tool that was published with the first
+// compares them.
+func TestAttackLongLists(t *testing.T) {
+	values := func(from int) string {
+		var b strings.Builder
+		for i := range 100_000 {
+			fmt.Fprintf(&b, `,"v%d"`, from+i)
+		}
+		return "[" + b.String()[1:] + "]"
+	}
+	for _, list := range []string{"enum", "required", "type"} {
+		schema := func(from int) json.RawMessage { return json.RawMessage(fmt.Sprintf(`{%q:%s}`, list, values(from))) }
+		e := registry.Entry{Lock: []registry.Locked{{Tool: "t", InputSchema: schema(100_000), OutputSchema: schema(100_000)}}}
+		began := time.Now()
+		drifted := e.Drift(func(string) (definitions.Tool, bool) {
+			return definitions.Tool{InputSchema: schema(200_000), OutputSchema: schema(200_000)}, true
+		})
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("comparing two lists (%s) took %s", list, took)
+		}
+		if len(drifted) != 1 || drifted[0].State != registry.Breaking {
+			t.Errorf("%s: %.300v, want a change that breaks", list, drifted)
 		}
 	}
 }
