@@ -103,7 +103,7 @@ func (qs *questions) claim(ctx context.Context, c *client, m *message) (r *reply
 func (qs *questions) settle(ctx context.Context, c *client, r *reply) (status int) {
 	q, a := r.to, r.asked
 	if r.result == nil {
-		qs.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(r.failed))
+		qs.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", clipKey(string(r.failed)))
 		return qs.unanswered(ctx, a, &q, runs.Unable, "")
 	}
 	if q.URL {

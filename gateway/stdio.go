@@ -77,8 +77,12 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 	}
 }
 
-// onStdio is for whom the requests of the client are counted.
-const onStdio = "stdio"
+// For whom the requests of the client are counted, and its cancellations, which it can send
+// while it has as many requests under way as it may.
+const (
+	onStdio        = "stdio"
+	cancelsOnStdio = "cancelled on stdio"
+)
 
 // take handles a message whose work has its room, and reports whether it gives that
 // back by itself.
@@ -108,7 +112,17 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 		c.handling.Go(func() { defer free(); c.at.questions.settle(ctx, client, reply) })
 		return true
 	case m.Method == string(mcp.MethodNotificationCancelled):
-		c.handling.Go(func() { c.at.calls.cancelled(ctx, client, &p) })
+		leave, err := c.at.admission.count(cancelsOnStdio)
+		if err != nil {
+			c.at.admission.note(onStdio, err)
+			return false
+		}
+		c.handling.Go(func() {
+			defer free()
+			defer leave()
+			c.at.calls.cancelled(ctx, client, &p)
+		})
+		return true
 	case m.Method == string(mcp.MethodInitialize):
 		c.handle(ctx, text, m.ID, nil)
 	case m.Method == string(mcp.MethodSubscriptionsListen) && !web.IsSmall(text): // as over HTTP
