@@ -28,7 +28,11 @@ func (elicitationKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	if n.Step.Mode == definitions.URLMode {
 		question.Mode = definitions.URLMode
 	}
-	answer, failure := r.gates.ask(ctx, question, timeout(n.Step))
+	failure := r.calls.results.check(ctx, at.path)
+	var answer Answer
+	if failure == nil {
+		answer, failure = r.gates.ask(ctx, question, timeout(n.Step))
+	}
 	if failure != nil {
 		return Outcome{status: stepFailed, err: failure}
 	}

@@ -218,7 +218,11 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 		limit = definitions.DefaultStepTimeout
 	}
 	defer h.wait(ctx, site, "waits for an answer")()
-	answer, failure := h.run.gates.ask(ctx, question, limit)
+	failure := h.run.calls.results.check(ctx, path)
+	var answer Answer
+	if failure == nil {
+		answer, failure = h.run.gates.ask(ctx, question, limit)
+	}
 	if failure != nil {
 		failed := h.report(failure)
 		failed.Path, failed.Fatal = string(path), failure.Category == codes.CategoryCancelled
@@ -266,6 +270,9 @@ func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Durati
 	path := h.path(site)
 	if stopped := h.ranOut(ctx, path); stopped != nil {
 		return stopped
+	}
+	if failure := h.run.calls.results.check(ctx, path); failure != nil {
+		return h.report(failure)
 	}
 	until := h.time(path, workflow.Now(ctx).Add(d))
 	if end, over := script.DeadlineExceeded(ctx); over && until.After(end) {

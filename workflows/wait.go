@@ -19,6 +19,9 @@ func (waitKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	r, n, at := s.run, s.Node, s.at
 	digest := digestOf([]byte(n.Step.For + "\x00" + n.Step.Until))
 	w, ok := record.Found[record.Wait](r.journal, at.path, digest)
+	if failure := r.calls.results.check(ctx, at.path); failure != nil {
+		return Outcome{status: stepFailed, err: failure}
+	}
 	if !ok {
 		until, err := n.Wait(r.steps.scopeAt(ctx, at), workflow.Now(ctx))
 		if err != nil {
