@@ -42,7 +42,7 @@ type CheckOptions struct {
 func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	var diags Diagnostics
 	find := opts.among(defs)
-	around := &surroundings{tools: opts.Tools, definitions: find, names: namesOf(defs), maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth),
+	around := &surroundings{tools: opts.Tools, definitions: find, depths: map[*Definition]int{}, names: namesOf(defs), maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth),
 		permission: opts.Permission, allTools: opts.AllTools, all: opts.list(defs)}
 	first, offered := make(map[string]*Definition, len(defs)), map[string]*Definition{}
 	for _, d := range defs {
@@ -134,8 +134,9 @@ func newSubject(d *Definition) *subject { return &subject{def: d, steps: make(ma
 type surroundings struct {
 	tools       Tools
 	definitions Definitions
-	names       []string // of all definitions checked together
-	maxDepth    int      // of composite tools that call each other
+	depths      map[*Definition]int // of those looked at, as depth gives them
+	names       []string            // of all definitions checked together
+	maxDepth    int                 // of composite tools that call each other
 	permission  Permission
 	allTools    func() []Tool
 	all         func() []*Definition

@@ -161,7 +161,7 @@ func (c *callCheck) mayCall(n node, at string, pos Position, workflow string) (*
 		c.report(at, pos, SeverityError, "callers", "%s: %s is hidden, and %s is not among its callers: expose.callers of %s names the composite tools that call it", n.label, other.Name, c.def.Name, other.Name)
 		return nil, false
 	}
-	if depth := c.definitions.depth(other, map[*Definition]int{}); depth >= c.maxDepth {
+	if depth := c.definitions.depth(other, c.depths); depth >= c.maxDepth {
 		c.report(at, pos, SeverityError, "limit", "%s: %s calls others %d deep; at most %d composite tools may be called within each other", n.label, other.Name, depth, c.maxDepth)
 	}
 	return other, true

@@ -46,6 +46,10 @@ type module struct {
 // YAML takes about 1.5 KB for each.
 const maxValues = 200_000
 
+// maxAtOnce bounds the definitions of one request: each is checked with all that it calls,
+// while nobody else can publish.
+const maxAtOnce = 1000
+
 // unreadable reports files that are too large to read; nil = none.
 func unreadable(q Request) definitions.Diagnostics {
 	values := 0
@@ -99,6 +103,9 @@ func readFiles(q Request) (all given, diags definitions.Diagnostics) {
 		if definitions.IsModuleName(d.Name) {
 			diags = append(diags, problem(d.Pos, checkName, "%s is no name for a composite tool that is published: what ends in .star is a module", d.Name))
 		}
+	}
+	if n := len(all.defs); n > maxAtOnce {
+		return given{}, definitions.Diagnostics{problem(all.defs[0].Pos, checkSize, "the files have %d composite tools; publish at most %d at a time", n, maxAtOnce)}
 	}
 	return all, diags
 }

@@ -109,10 +109,18 @@ func (r *Registry) Look(ref definitions.Reference) (Entry, error) {
 	return r.moduleAmong(ref, nil)
 }
 
-// resolved is Resolve as if the fresh definitions were published.
+// resolved is Resolve as if the fresh definitions were published, once for each reference.
+// It is for one goroutine.
 func (r *Registry) resolved(fresh []*definitions.Definition) definitions.Definitions {
+	known := map[definitions.Reference]*definitions.Definition{} // nil = not found
 	return func(ref definitions.Reference) (*definitions.Definition, bool) {
-		e, err := r.resolve(ref, fresh)
-		return e.Definition, err == nil
+		d, looked := known[ref]
+		if !looked {
+			if e, err := r.resolve(ref, fresh); err == nil {
+				d = e.Definition
+			}
+			known[ref] = d
+		}
+		return d, d != nil
 	}
 }

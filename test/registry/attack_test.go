@@ -67,3 +67,38 @@ func TestAttackLongLists(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackManyCallers publishes a thousand composite tools at once, each of which calls
+// three others, ten deep: what is looked at of a tool is looked at once, and not for each
+// way in which it can be reached.
+func TestAttackManyCallers(t *testing.T) {
+	const layers, width = 10, 100
+	var text strings.Builder
+	for layer := range layers {
+		for i := range width {
+			fmt.Fprintf(&text, "---\nname: d%d-%d\nversion: 1.0.0\ndescription: d\nsteps:\n", layer, i)
+			if layer == layers-1 {
+				text.WriteString("  - {id: s, type: wait, for: 1s}\n")
+				continue
+			}
+			for n := range 3 {
+				fmt.Fprintf(&text, "  - {id: s%d, type: workflow, workflow: d%d-%d}\n", n, layer+1, (3*i+n)%width)
+			}
+		}
+	}
+	r := memoryRegistry(t)
+	began := time.Now()
+	report, err := r.Publish(t.Context(), registry.Publisher{By: "eve", Permission: func(definitions.Use) string { return "" },
+		Tools: func(string) (definitions.Tool, bool) { return definitions.Tool{}, false }}, registry.Request{Files: []registry.File{{Name: "a.yaml", Text: text.String()}}})
+	if err != nil || report.Diagnostics.HasErrors() {
+		t.Fatalf("%v, %.500v", err, report)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("publishing %d composite tools took %s", layers*width, took)
+	}
+	more := strings.Replace(text.String(), "---", "---\nname: more\nversion: 1.0.0\ndescription: d\nsteps: [{id: s, type: wait, for: 1s}]\n---", 1)
+	report, err = r.Publish(t.Context(), registry.Publisher{By: "eve"}, registry.Request{Files: []registry.File{{Name: "a.yaml", Text: more}}})
+	if err != nil || len(report.Diagnostics) != 1 || report.Diagnostics[0].Check != "limit" {
+		t.Errorf("one more at a time: %v, %.300v", err, report)
+	}
+}
