@@ -72,3 +72,33 @@ func TestAttackForwardedOfAnother(t *testing.T) {
 		w.gateway.AwaitIdle()
 	}
 }
+
+// TestAttackForwardedWithAKey: a key that is used for another tenant is another key, also
+// where the caller and the arguments are the same.
+func TestAttackForwardedWithAKey(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) {
+			o.Credentials = &fakeCredentials{wanted: map[string]string{}}
+			o.Forwarding = backends.Forwarding{Headers: []string{"X-Tenant"}, Meta: []string{"acme.example/tenant", "traceparent"}}
+		})
+		session := connect(t, w.url, "ann", "2025-11-25", `{}`)
+		modern := &wire{T: t, url: w.url, caller: "ann"}
+		for i, call := range []struct {
+			tenant, trace string
+			runs          int // in all after the call
+		}{{"blue", "1", 1}, {"green", "2", 2}, {"blue", "3", 2}, {"green", "4", 2}} {
+			meta := fmt.Sprintf(`"perdure/idempotency-key":"k","acme.example/tenant":%q,"traceparent":%q`, call.tenant, call.trace)
+			if version == "2025-11-25" {
+				session.call(fmt.Sprint(i+1), "echoed", `{"message":"m"}`, "{"+meta+"}").result(false)
+			} else {
+				modern.keyed("echoed", `"_meta":{`+meta).result(false)
+			}
+			w.runs.change(func() {
+				if n := len(w.runs.runs); n != call.runs {
+					t.Errorf("%s: after a call for %s there are %d runs, want %d", version, call.tenant, n, call.runs)
+				}
+			})
+		}
+	}
+}

@@ -44,7 +44,11 @@ func (j *joins) start(ctx context.Context, x *exchange, req runs.StartRequest) (
 		started, err := j.startOne(ctx, x, req, key)
 		return started, repeatable(err)
 	case x.params.Meta.IdempotencyKey != "":
-		req.ID = derivedID(req.Definition.Name, "key", x.callerID, x.params.Meta.IdempotencyKey)
+		named := []string{"key", x.callerID, x.params.Meta.IdempotencyKey}
+		if forwarded := x.forwarded.Name(); forwarded != "" { // such as a tenant, whose key is another one
+			named = append(named, forwarded)
+		}
+		req.ID = derivedID(req.Definition.Name, named...)
 		started, err := j.startNamed(ctx, x, req)
 		return started, repeatable(err)
 	}
