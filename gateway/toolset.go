@@ -178,10 +178,11 @@ func invalidVersion(format string, args ...any) error {
 // checkDrift reports why a run must not start because of tools that are not any more as
 // they were when the definition was published.
 func (t *toolset) checkDrift(c *composite) error {
-	if t.registry == nil {
+	if t.registry == nil || c.entry.Published == nil {
 		return nil
 	}
-	return t.registry.CheckDrift(c.entry, t.find)
+	check, _ := t.now().drift.LoadOrStore(c.entry.Published.Digest, sync.OnceValue(func() error { return t.registry.CheckDrift(c.entry, t.find) }))
+	return check.(func() error)()
 }
 
 // taken reports why a composite tool cannot have its name, or be offered under the one
