@@ -8,13 +8,14 @@ import (
 	"slices"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
 )
+
+// Answers answer the elicitations of runs.
+type answers struct{ reader }
 
 // Answer answers an elicitation and returns what became of it: this answer was
 // the first, or another one was.
@@ -27,15 +28,15 @@ import (
 // and that no worker takes within 30 s, or until ctx ends, is ErrUntaken, and
 // context.DeadlineExceeded or what ctx says; one to a run that was quarantined
 // meanwhile is ErrQuarantined. Either counts when the run continues.
-func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
+func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
 	run, err := a.Run, error(nil)
 	if run == nil {
-		run, err = c.Get(ctx, id)
+		run, err = as.Get(ctx, id)
 	}
 	if err != nil {
 		return Decision{}, err
 	}
-	gate, err := c.gate(ctx, run, a.ElicitationID)
+	gate, err := as.gate(ctx, run, a.ElicitationID)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -55,17 +56,17 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 	if err != nil {
 		return Decision{}, err
 	}
-	news, done := c.news.about(id)
+	news, done := as.news.about(id)
 	defer done()
-	err = c.signal(ctx, id, workflows.AnswerSignal, signal)
+	err = as.signal(ctx, id, workflows.AnswerSignal, signal)
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) { // a run that has just ended reports how below
 		return Decision{}, failure(ctx, "answering", id, err)
 	}
-	if c.news != nil {
+	if as.news != nil {
 		soon(ctx, news, nearby)
 	}
-	return c.confirm(ctx, id, signal)
+	return as.confirm(ctx, id, signal)
 }
 
 // checked validates an answer and makes the signal that carries it.
@@ -104,15 +105,15 @@ func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 const confirmLimit = 30 * time.Second
 
 // confirm waits until the elicitation is no longer open.
-func (c *Client) confirm(ctx context.Context, id RunID, signal workflows.Answer) (Decision, error) {
+func (as answers) confirm(ctx context.Context, id RunID, signal workflows.Answer) (Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()
 	pause := &backoff{next: 4 * time.Millisecond, limit: time.Second}
 	for {
-		run, err := c.Get(ctx, id)
+		run, err := as.Get(ctx, id)
 		if err == nil {
 			var gate Elicitation
-			gate, err = c.gate(ctx, run, signal.ElicitationID)
+			gate, err = as.gate(ctx, run, signal.ElicitationID)
 			if err == nil && gate.State != workflows.ElicitationOpen {
 				return decided(id, gate, signal.AnswerID)
 			}
@@ -136,7 +137,7 @@ func (c *Client) confirm(ctx context.Context, id RunID, signal workflows.Answer)
 
 // gate finds an elicitation in the state of a run or, if an earlier execution
 // of the run asked it, in history.
-func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicitation, error) {
+func (as answers) gate(ctx context.Context, run *Run, elicitation string) (Elicitation, error) {
 	for _, e := range run.Elicitations {
 		if e.ID == elicitation {
 			return e, nil
@@ -146,7 +147,7 @@ func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicit
 		return Elicitation{}, fmt.Errorf("reading what run %s asks: %s", run.ID, run.Unreadable)
 	}
 	gates := newGateRecords()
-	for m, err := range c.all(ctx, run.ID) {
+	for m, err := range as.all(ctx, run.ID) {
 		if err != nil {
 			return Elicitation{}, failure(ctx, "reading", run.ID, err)
 		}
@@ -177,96 +178,25 @@ func noSuchGate(id RunID, elicitation string) error {
 	return fmt.Errorf("run %s, elicitation %s: %w", id, elicitation, ErrNoSuchGate)
 }
 
-// Terminate ends a run at once, without a word from it, and after it those that
-// its steps have called. For a run that has ended it does nothing. An error names
-// each run that it could not end; the others have ended.
-func (c *Client) Terminate(ctx context.Context, id RunID, reason string) error {
-	d, err := c.describe(ctx, id)
-	if err != nil {
-		return failure(ctx, "reading", id, err)
-	}
-	err = c.temporal.TerminateWorkflow(ctx, string(id), "", reason)
-	var gone *serviceerror.NotFound
-	if err != nil && !errors.As(err, &gone) { // one that has ended need not be
-		return failure(ctx, "terminating", id, err)
-	}
-	called, err := c.calledBy(ctx, d)
-	for _, child := range called {
-		if e := c.Terminate(ctx, child, reason); !errors.Is(e, ErrNotFound) {
-			err = errors.Join(err, e)
-		}
-	}
-	return err
-}
-
-// maxCalled bounds the called runs of one run that are looked for.
-const maxCalled = 1000
-
-// calledBy are the runs under way that a run has called: those that Temporal lists, and
-// those that earlier executions have called. With an error the list is incomplete.
-func (c *Client) calledBy(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse) ([]RunID, error) {
-	var called []RunID
-	for _, p := range d.PendingChildren {
-		called = append(called, RunID(p.WorkflowId))
-	}
-	info := d.WorkflowExecutionInfo
-	if info.FirstRunId == info.Execution.RunId {
-		return called, nil
-	}
-	before, err := c.List(ctx, Filter{Called: true, Limit: maxCalled, Query: "ParentWorkflowId = " + quote(info.Execution.WorkflowId) + " AND CloseTime IS NULL"})
-	for _, run := range before {
-		if !slices.Contains(called, run.ID) {
-			called = append(called, run.ID)
-		}
-	}
-	return called, err
-}
-
-// Cancel asks a run to end. It may be called more than once, and for a run that has
-// ended: then it does nothing. The run has ended when Follow returns its end.
-func (c *Client) Cancel(ctx context.Context, id RunID, reason string) error {
-	if _, err := c.Get(ctx, id); err != nil {
-		return err
-	}
-	_, err := c.temporal.WorkflowService().RequestCancelWorkflowExecution(ctx, &workflowservice.RequestCancelWorkflowExecutionRequest{
-		Namespace:         c.namespace,
-		WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: string(id)},
-		RequestId:         randomName(26),
-		Reason:            reason,
-		Identity:          "perdure",
-	})
-	var (
-		requested *serviceerror.CancellationAlreadyRequested
-		gone      *serviceerror.NotFound
-	)
-	switch {
-	case err == nil || errors.As(err, &requested):
-		return nil
-	case errors.As(err, &gone): // it has ended
-		return nil
-	}
-	return failure(ctx, "cancelling", id, err)
-}
-
 // askedLimit is how long Asked waits until the run has taken note.
 const askedLimit = 5 * time.Second
 
 // Asked records an asking without an answer in a run, for as long as the elicitation is
 // open, so that every follower of the run sees it (EventAsked). It returns when the run
 // has recorded it, or does not need to, or after some seconds without either.
-func (c *Client) Asked(ctx context.Context, id RunID, elicitation string, a Asking) error {
+func (as answers) Asked(ctx context.Context, id RunID, elicitation string, a Asking) error {
 	pause := &backoff{next: 4 * time.Millisecond, limit: time.Second}
 	wait, cancel := context.WithTimeout(ctx, askedLimit)
 	defer cancel()
 	for sent := false; ; {
-		run, err := c.Get(ctx, id)
+		run, err := as.Get(ctx, id)
 		switch {
 		case err != nil:
 			return err
 		case !wants(run, elicitation, a.Question):
 			return nil
 		case !sent:
-			err := c.signal(ctx, id, workflows.AskedSignal, workflows.Asked{ElicitationID: elicitation, Asking: a})
+			err := as.signal(ctx, id, workflows.AskedSignal, workflows.Asked{ElicitationID: elicitation, Asking: a})
 			if err != nil {
 				return failure(ctx, "signalling", id, err)
 			}
@@ -287,35 +217,4 @@ func wants(run *Run, elicitation, question string) bool {
 		}
 	}
 	return false
-}
-
-// maxAttachable is the length of the history, in events, from which on a run
-// takes no note of requests any more: a client that repeats its call for days
-// must not fill it.
-const maxAttachable = 5_000
-
-// Attach signals a request's attendance to a run, so that all followers of the run see
-// it (EventAttended). It returns before the run has recorded it. A run that has ended,
-// or has a long history, gets none: noted is false.
-func (c *Client) Attach(ctx context.Context, id RunID, a Attended) (noted bool, err error) {
-	d, err := c.describe(ctx, id)
-	if err != nil {
-		return false, failure(ctx, "reading", id, err)
-	}
-	info := d.WorkflowExecutionInfo
-	if info.CloseTime != nil || info.HistoryLength >= maxAttachable {
-		return false, nil
-	}
-	if a.Says == Named && c.run(info).Request == a.Request {
-		return true, nil
-	}
-	err = c.signal(ctx, id, workflows.AttachSignal, a)
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return false, nil
-	}
-	if err != nil {
-		return false, failure(ctx, "signalling", id, err)
-	}
-	return true, nil
 }

@@ -2,8 +2,11 @@ package runs
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -21,7 +24,7 @@ import (
 )
 
 // An archive is what Temporal keeps of runs: descriptions, and histories (chain.go,
-// pages.go, follow.go). It changes nothing.
+// pages.go, follow.go). All parts of a Client read it; it changes nothing but to signal.
 type archive struct {
 	temporal  client.Client
 	namespace string
@@ -96,4 +99,164 @@ func (a *archive) attribute(info *workflowpb.WorkflowExecutionInfo, name string)
 		_ = converter.GetDefaultDataConverter().FromPayload(p, &value) // never encoded otherwise
 	}
 	return fromKeyword(value)
+}
+
+func (a *archive) described(d *workflowservice.DescribeWorkflowExecutionResponse) *Run {
+	run := a.run(d.WorkflowExecutionInfo)
+	if t := d.WorkflowExtendedInfo.GetOriginalStartTime(); t != nil && t.AsTime().Before(run.Started) {
+		run.Started = t.AsTime()
+	}
+	run.Cancelling = d.WorkflowExtendedInfo.GetCancelRequested()
+	return &run
+}
+
+// run makes a Run from Temporal's description of an execution.
+func (a *archive) run(info *workflowpb.WorkflowExecutionInfo) Run {
+	run := Run{
+		ID:      RunID(info.Execution.WorkflowId),
+		Tool:    a.attribute(info, workflows.AttrTool),
+		Version: a.attribute(info, workflows.AttrVersion),
+		Caller:  a.attribute(info, workflows.AttrCaller),
+		Request: a.attribute(info, workflows.AttrRequest),
+		Started: a.firstStart(info),
+
+		WaitingFor: a.attribute(info, workflows.AttrWaiting),
+	}
+	if info.CloseTime != nil && info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+		closed := info.CloseTime.AsTime()
+		run.Closed = &closed
+	}
+	state, err := history.State(a.converter, info.Memo)
+	if err != nil {
+		run.Unreadable = err.Error()
+	}
+	run.Elicitations, run.Unchecked = state.Elicitations, state.Unchecked
+	run.Parent = decodeParent(a.converter, info.Memo)
+	run.Status = status(info.Status, Status(a.attribute(info, workflows.AttrStatus)))
+	if isQuarantined(info) {
+		run.Status = workflows.Quarantined
+		return run
+	}
+	if run.Closed != nil {
+		dropOpen(run.Elicitations)
+		run.WaitingFor = ""
+	} else if len(run.Open()) > 0 {
+		run.Status = workflows.Waiting
+	}
+	if run.Closed == nil && info.GetSearchAttributes().GetIndexedFields()[problemsAttribute] != nil {
+		run.WaitingFor = NoWorker
+	}
+	return run
+}
+
+// NoWorker is what a run waits for whose task has failed five times in a row with the
+// workers that took it up. The run cannot say so by itself.
+const NoWorker = "worker"
+
+// problemsAttribute is the search attribute in which Temporal reports that.
+const problemsAttribute = "TemporalReportedProblems"
+
+const noWorkerQuery = "ExecutionStatus = 'Running' AND " + problemsAttribute + " IS NOT NULL"
+
+// status takes the end of a run from Temporal, and from the run what Temporal does not
+// distinguish.
+func status(s enumspb.WorkflowExecutionStatus, told Status) Status {
+	switch s {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return workflows.Completed
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return workflows.Cancelled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		return workflows.Terminated
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return workflows.TimedOut
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+		if told == workflows.TimedOut {
+			return workflows.TimedOut
+		}
+		return workflows.Failed
+	}
+	return workflows.Running
+}
+
+// dropOpen closes the elicitations of a run that ended without a word, because
+// it was terminated.
+func dropOpen(list []Elicitation) {
+	for i := range list {
+		if list[i].State == workflows.ElicitationOpen {
+			list[i].State, list[i].Schema = workflows.ElicitationDropped, nil
+		}
+	}
+}
+
+// addEnd adds to a run why it was terminated and, with withError, the error with which it
+// ended. Only its history has them.
+func (a *archive) addEnd(ctx context.Context, run *Run, info *workflowpb.WorkflowExecutionInfo, withError bool) error {
+	if run.Status != workflows.Terminated && !(withError && run.EndedEarly()) {
+		return nil
+	}
+	return a.readEnd(ctx, run, info)
+}
+
+func (a *archive) readEnd(ctx context.Context, run *Run, info *workflowpb.WorkflowExecutionInfo) error {
+	last, err := a.lastEvents(ctx, info.Execution)
+	for _, e := range last {
+		run.Cause = e.GetWorkflowExecutionTerminatedEventAttributes().GetReason()
+		if o := history.OutcomeOf(a.converter, e); o != nil && o.Failure != nil {
+			run.Error = &o.Failure.Error
+		}
+	}
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) { // a moment ago
+		return nil
+	}
+	return err
+}
+
+// decodeParent reads which run has called another; nil = none.
+func decodeParent(c converter.DataConverter, m *commonpb.Memo) *Parent {
+	var parent Parent
+	field, ok := m.GetFields()[workflows.MemoParent]
+	if !ok || c.FromPayload(field, &parent) != nil {
+		return nil
+	}
+	return &parent
+}
+
+// signal sends a signal to a run, with proof.
+func (a *archive) signal(ctx context.Context, id RunID, name string, body any) error {
+	if a.keys == nil {
+		return ErrNoKey
+	}
+	s, err := workflows.NewSignal(a.keys, name, string(id), body)
+	if err != nil {
+		return fmt.Errorf("encoding a signal to run %s: %w", id, err)
+	}
+	return a.temporal.SignalWorkflow(ctx, string(id), "", name, s)
+}
+
+// freshRuns remembers for a short while which executions this process has just
+// started, so that following one needs no look-up.
+type freshRuns struct {
+	mu   sync.Mutex
+	byID map[RunID]string // → Temporal's run ID
+}
+
+const maxFresh = 10_000
+
+func (f *freshRuns) add(id RunID, execution string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byID == nil || len(f.byID) >= maxFresh {
+		f.byID = map[RunID]string{} // what is forgotten is looked up
+	}
+	f.byID[id] = execution
+}
+
+func (f *freshRuns) take(id RunID) (execution string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	execution, ok = f.byID[id]
+	delete(f.byID, id)
+	return execution, ok
 }

@@ -18,7 +18,7 @@ type askerKey struct{}
 func TestAttackIndexFlood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := clientOf(newStrictIndex(0, 10), slog.New(slog.DiscardHandler))
+		c := listsOf(newStrictIndex(0, 10), slog.New(slog.DiscardHandler))
 		c.index.of = func(ctx context.Context) string { who, _ := ctx.Value(askerKey{}).(string); return who }
 		of := func(who string) context.Context { return context.WithValue(t.Context(), askerKey{}, who) }
 		var all sync.WaitGroup

@@ -19,7 +19,7 @@ import (
 type CallHistory struct{ *archive }
 
 // CallHistory returns that of the runs of c.
-func (c *Client) CallHistory() CallHistory { return CallHistory{&c.archive} }
+func (c *Client) CallHistory() CallHistory { return CallHistory{c.archive} }
 
 // CallBefore returns the outcome, in executions before the given one, of the call with
 // a key: its result, that its outcome is unknown, or neither, so that it can be made.
@@ -169,8 +169,8 @@ func (e *earlier) ended(f history.CallEnded) error {
 
 // ChildOutcome reports how a run has ended that a step has called; nil = it continues.
 // An error may pass.
-func (c *Client) ChildOutcome(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
-	outcome, err := c.Result(ctx, RunID(id))
+func (r reader) ChildOutcome(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
+	outcome, err := r.Result(ctx, RunID(id))
 	switch {
 	case errors.Is(err, ErrNotFinished):
 		return nil, nil

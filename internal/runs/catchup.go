@@ -24,8 +24,8 @@ const delivery = 100 * time.Millisecond
 // an attempt of a call that is under way; nil = it is asked of none.
 //
 // As a rule that takes one request for each run, which serves all who ask at the same time.
-func (c *Client) CatchUp(ctx context.Context, id string, at time.Time, call *activity.Info) (wanted bool, err error) {
-	d, _, err := c.catchUp(ctx, RunID(id), at)
+func (w *watches) CatchUp(ctx context.Context, id string, at time.Time, call *activity.Info) (wanted bool, err error) {
+	d, _, err := w.catchUp(ctx, RunID(id), at)
 	return err == nil && (call == nil || awaits(d, call)), err
 }
 
@@ -42,12 +42,12 @@ func awaits(d *workflowservice.DescribeWorkflowExecutionResponse, call *activity
 // catchUp is CatchUp, with the description from when the run had seen it; nil = the run
 // is gone. waited reports that one of the runs had not seen it yet. Then those below
 // hear of it now, so they have to see everything.
-func (c *Client) catchUp(ctx context.Context, id RunID, at time.Time) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
-	if d, err = c.watched(ctx, id, first); d == nil || err != nil {
+func (w *watches) catchUp(ctx context.Context, id RunID, at time.Time) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
+	if d, err = w.watched(ctx, id, first); d == nil || err != nil {
 		return nil, false, err
 	}
 	if parent := d.WorkflowExecutionInfo.GetParentExecution(); parent != nil {
-		if _, waited, err = c.catchUp(ctx, RunID(parent.WorkflowId), at); err != nil {
+		if _, waited, err = w.catchUp(ctx, RunID(parent.WorkflowId), at); err != nil {
 			return nil, waited, err
 		}
 	}
@@ -57,7 +57,7 @@ func (c *Client) catchUp(ctx context.Context, id RunID, at time.Time) (d *workfl
 	case !waited && !isBehind(d.GetPendingWorkflowTask(), at):
 		return d, false, nil
 	}
-	d, err = c.watched(ctx, id, untilSeen())
+	d, err = w.watched(ctx, id, untilSeen())
 	return d, true, err
 }
 
@@ -74,8 +74,8 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 
 // watched describes a run until a description will do, and returns that; nil = there is no
 // such run.
-func (c *Client) watched(ctx context.Context, id RunID, enough enough) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	d, err := c.watches.until(ctx, c, id, enough)
+func (w *watches) watched(ctx context.Context, id RunID, enough enough) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	d, err := w.until(ctx, id, enough)
 	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &gone):

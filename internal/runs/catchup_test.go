@@ -63,8 +63,8 @@ func TestCatchUpWaitsForTasksThatFail(t *testing.T) {
 		"one that ends at last":      {[]int32{2, 2, 3, 1, 1}, true},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		c := &Client{archive: archive{temporal: server{service: &attempts{of: tc.tasks}}}}
-		_, err := c.CatchUp(ctx, "r", time.Time{}, nil)
+		w := &watches{archive: &archive{temporal: server{service: &attempts{of: tc.tasks}}}}
+		_, err := w.CatchUp(ctx, "r", time.Time{}, nil)
 		if cancel(); tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -128,7 +128,7 @@ func TestCatchUpOfTheChain(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 			defer cancel()
 			f := &family{tasks: tc.tasks, fails: tc.fails, until: tc.until}
-			_, err := (&Client{archive: archive{temporal: server{service: f}}}).CatchUp(ctx, "2", at, nil)
+			_, err := (&watches{archive: &archive{temporal: server{service: f}}}).CatchUp(ctx, "2", at, nil)
 			if tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}

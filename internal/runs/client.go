@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -17,7 +16,6 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/internal/secrets"
-	"github.com/perdure/perdure/workflows"
 )
 
 // A Config has where the runs are.
@@ -50,50 +48,45 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Client is the door to the runs of one namespace. Its methods may be called
-// at the same time.
+// A Client is the door to the runs of one namespace. Its methods, which are those of its
+// parts, may be called at the same time.
 type Client struct {
-	archive
-	index    *index
-	large    converter.DataConverter // nil = nothing is kept elsewhere
-	maxValue int
-	watches  watches // of runs that calls wait for
+	*archive
+	starter
+	reader
+	logs
+	lists
+	answers
+	control
+	clients
+	queues
+	watches
+	large converter.DataConverter // Config.LargeInputs
 }
 
 // New makes a Client. It sends no requests.
 func New(cfg Config) *Client {
-	c := &Client{
-		archive: archive{
-			temporal:  cfg.Client,
-			namespace: cmp.Or(cfg.Namespace, client.DefaultNamespace),
-			converter: cfg.DataConverter,
-			keys:      cfg.Keys,
-			news:      cfg.News,
-			log:       cmp.Or(cfg.Logger, slog.Default()),
-			room:      cfg.Room,
-		},
-		large:    cfg.LargeInputs,
-		maxValue: cfg.MaxValue,
+	a := &archive{
+		temporal:  cfg.Client,
+		namespace: cmp.Or(cfg.Namespace, client.DefaultNamespace),
+		converter: cfg.DataConverter,
+		keys:      cfg.Keys,
+		news:      cfg.News,
+		log:       cmp.Or(cfg.Logger, slog.Default()),
+		room:      cfg.Room,
 	}
-	if c.converter == nil {
-		c.converter = converter.GetDefaultDataConverter()
+	if a.converter == nil {
+		a.converter = converter.GetDefaultDataConverter()
 	}
-	if c.temporal != nil {
-		c.index = newIndex(c.temporal.WorkflowService(), cfg.Reader, c.log)
+	r := reader{a}
+	l := lists{reader: r}
+	if a.temporal != nil {
+		l.index = newIndex(a.temporal.WorkflowService(), cfg.Reader, a.log)
 	}
-	return c
-}
-
-// signal sends a signal to a run, with proof.
-func (c *Client) signal(ctx context.Context, id RunID, name string, body any) error {
-	if c.keys == nil {
-		return ErrNoKey
+	return &Client{
+		archive: a, starter: starter{a, cfg.MaxValue}, reader: r, logs: logs{a}, lists: l, answers: answers{r}, control: control{l},
+		clients: clients{a}, queues: queues{a}, watches: watches{archive: a}, large: cfg.LargeInputs,
 	}
-	s, err := workflows.NewSignal(c.keys, name, string(id), body)
-	if err != nil {
-		return fmt.Errorf("encoding a signal to run %s: %w", id, err)
-	}
-	return c.temporal.SignalWorkflow(ctx, string(id), "", name, s)
 }
 
 // NewID makes up the ID of a run of a tool: NAME/ and 10 random characters.
@@ -106,32 +99,6 @@ func randomName(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b))[:n]
-}
-
-// freshRuns remembers for a short while which executions this process has just
-// started, so that following one needs no look-up.
-type freshRuns struct {
-	mu   sync.Mutex
-	byID map[RunID]string // → Temporal's run ID
-}
-
-const maxFresh = 10_000
-
-func (f *freshRuns) add(id RunID, execution string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.byID == nil || len(f.byID) >= maxFresh {
-		f.byID = map[RunID]string{} // what is forgotten is looked up
-	}
-	f.byID[id] = execution
-}
-
-func (f *freshRuns) take(id RunID) (execution string, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	execution, ok = f.byID[id]
-	delete(f.byID, id)
-	return execution, ok
 }
 
 // failure wraps an error of Temporal's with the sentinel that it represents. A Temporal
@@ -155,14 +122,14 @@ func failure(ctx context.Context, doing string, id RunID, err error) error {
 		return fmt.Errorf("%s run %s: %w", doing, id, ErrNotFound)
 	case errors.As(err, &denied):
 		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrNotPermitted, err)
-	case away(err), errors.Is(err, errBusy):
+	case unavailable(err), errors.Is(err, errBusy):
 		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s run %s: %w", doing, id, err)
 }
 
-// away reports whether an error means that Temporal is unavailable for now.
-func away(err error) bool {
+// unavailable reports whether an error means that Temporal is unavailable for now.
+func unavailable(err error) bool {
 	var (
 		unavailable *serviceerror.Unavailable
 		deadline    *serviceerror.DeadlineExceeded

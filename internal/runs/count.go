@@ -3,13 +3,11 @@ package runs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
@@ -39,18 +37,18 @@ type Gates struct {
 
 // Count counts the runs. It asks the index, which may lag a moment behind: once
 // where no run waits.
-func (c *Client) Count(ctx context.Context) (Counts, error) {
+func (l lists) Count(ctx context.Context) (Counts, error) {
 	counts := Counts{Status: map[Status]int64{}, Waiting: map[string]int64{}, Gates: map[string]Gates{}}
 	for _, kind := range workflows.WaitingKinds {
 		counts.Waiting[kind] = 0 // so that a series begins before its first run waits
 	}
-	if err := c.countStatus(ctx, &counts); err != nil {
+	if err := l.countStatus(ctx, &counts); err != nil {
 		return Counts{}, failure(ctx, "counting", "*", err)
 	}
-	if err := c.countWaiting(ctx, &counts); err != nil {
+	if err := l.countWaiting(ctx, &counts); err != nil {
 		return Counts{}, failure(ctx, "counting", "*", err)
 	}
-	unexecuted, err := c.countOf(ctx, noWorkerQuery, kindsAge)
+	unexecuted, err := l.countOf(ctx, noWorkerQuery, kindsAge)
 	var unknown *serviceerror.InvalidArgument
 	if err != nil && !errors.As(err, &unknown) { // a Temporal that does not report problems
 		return Counts{}, failure(ctx, "counting", "*", err)
@@ -59,12 +57,12 @@ func (c *Client) Count(ctx context.Context) (Counts, error) {
 	return counts, nil
 }
 
-func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
+func (l lists) countStatus(ctx context.Context, counts *Counts) error {
 	for _, s := range []Status{Running, Waiting, Quarantined, Completed, Failed, Cancelled, Terminated, TimedOut} {
 		counts.Status[s] = 0
 	}
-	grouped, err := c.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-		Namespace: c.namespace, Query: query(Filter{}) + " GROUP BY ExecutionStatus",
+	grouped, err := l.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: l.namespace, Query: query(Filter{}) + " GROUP BY ExecutionStatus",
 	}, 0)
 	if err != nil {
 		return err
@@ -74,7 +72,7 @@ func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
 			counts.Status[status(executionStatus(group), "")] += group.Count
 			continue
 		}
-		if counts.Status[Quarantined], err = c.countOf(ctx, quarantinedQuery, 0); err != nil {
+		if counts.Status[Quarantined], err = l.countOf(ctx, quarantinedQuery, 0); err != nil {
 			return err
 		}
 		counts.Status[Running] += group.Count - counts.Status[Quarantined] // paused by an operator
@@ -82,7 +80,7 @@ func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
 	if counts.Status[Failed] == 0 {
 		return nil
 	}
-	timedOut, err := c.countOf(ctx, "ExecutionStatus = 'Failed' AND "+workflows.AttrStatus+" = "+quote(string(TimedOut)), 0)
+	timedOut, err := l.countOf(ctx, "ExecutionStatus = 'Failed' AND "+workflows.AttrStatus+" = "+quote(string(TimedOut)), 0)
 	counts.Status[Failed] -= timedOut
 	counts.Status[TimedOut] += timedOut
 	return err
@@ -102,9 +100,9 @@ func executionStatus(g *workflowservice.CountWorkflowExecutionsResponse_Aggregat
 }
 
 // countOf counts the runs that meet a condition. A count of that age will do.
-func (c *Client) countOf(ctx context.Context, condition string, age time.Duration) (int64, error) {
-	counted, err := c.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-		Namespace: c.namespace, Query: query(Filter{Query: condition}),
+func (l lists) countOf(ctx context.Context, condition string, age time.Duration) (int64, error) {
+	counted, err := l.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: l.namespace, Query: query(Filter{Query: condition}),
 	}, age)
 	return counted.GetCount(), err
 }
@@ -115,12 +113,12 @@ type Held struct{ Open, Waiting int }
 
 // Held counts the open runs of a caller. It asks the index, which may lag a moment
 // behind.
-func (c *Client) Held(ctx context.Context, caller string) (Held, error) {
+func (l lists) Held(ctx context.Context, caller string) (Held, error) {
 	mine := "CloseTime IS NULL AND " + workflows.AttrCaller + " = " + quote(keyword(caller))
-	open, err := c.countOf(ctx, mine, 0)
+	open, err := l.countOf(ctx, mine, 0)
 	var waiting int64
 	if err == nil && open > 0 {
-		waiting, err = c.countOf(ctx, mine+" AND "+statusQuery(Waiting), 0)
+		waiting, err = l.countOf(ctx, mine+" AND "+statusQuery(Waiting), 0)
 	}
 	if err != nil {
 		return Held{}, failure(ctx, "counting", "*", err)
@@ -142,20 +140,20 @@ const waitingQuery = "ExecutionStatus = 'Running' AND " + workflows.AttrWaiting 
 // countWaiting looks at the runs that wait: their memos have the times. The index does
 // not group by attributes of ours, so that kinds are counted one by one where there are
 // too many runs for that.
-func (c *Client) countWaiting(ctx context.Context, counts *Counts) error {
+func (l lists) countWaiting(ctx context.Context, counts *Counts) error {
 	if counts.Status[Running] == 0 {
 		return nil
 	}
 	var token []byte
 	for seen := int64(0); ; {
-		page, err := c.index.list(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Namespace: c.namespace, PageSize: lookPage, NextPageToken: token, Query: query(Filter{Query: waitingQuery}),
+		page, err := l.index.list(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: l.namespace, PageSize: lookPage, NextPageToken: token, Query: query(Filter{Query: waitingQuery}),
 		})
 		if err != nil {
 			return err
 		}
 		for _, info := range page.Executions {
-			c.lookAt(info, counts)
+			l.lookAt(info, counts)
 		}
 		seen += int64(len(page.Executions))
 		token = page.NextPageToken
@@ -164,14 +162,14 @@ func (c *Client) countWaiting(ctx context.Context, counts *Counts) error {
 			return nil
 		}
 		if seen >= maxLookedAt {
-			return c.countKinds(ctx, counts)
+			return l.countKinds(ctx, counts)
 		}
 	}
 }
 
-func (c *Client) lookAt(info *workflowpb.WorkflowExecutionInfo, counts *Counts) {
-	counts.Waiting[c.attribute(info, workflows.AttrWaiting)]++
-	state, _ := history.State(c.converter, info.Memo)
+func (l lists) lookAt(info *workflowpb.WorkflowExecutionInfo, counts *Counts) {
+	counts.Waiting[l.attribute(info, workflows.AttrWaiting)]++
+	state, _ := history.State(l.converter, info.Memo)
 	for _, e := range state.Elicitations {
 		if e.State != workflows.ElicitationOpen {
 			continue
@@ -185,10 +183,10 @@ func (c *Client) lookAt(info *workflowpb.WorkflowExecutionInfo, counts *Counts) 
 	}
 }
 
-func (c *Client) countKinds(ctx context.Context, counts *Counts) error {
+func (l lists) countKinds(ctx context.Context, counts *Counts) error {
 	for kind := range counts.Waiting {
 		var err error
-		if counts.Waiting[kind], err = c.countOf(ctx, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(kind), kindsAge); err != nil {
+		if counts.Waiting[kind], err = l.countOf(ctx, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(kind), kindsAge); err != nil {
 			return err
 		}
 	}
@@ -205,36 +203,4 @@ func (c *Counts) waiting() {
 		}
 	}
 	c.Status[Running] = max(0, c.Status[Running]-c.Status[Waiting])
-}
-
-// A Backlog is what waits in a task queue for a worker.
-type Backlog struct {
-	Tasks int64
-	Age   time.Duration // of the oldest one
-}
-
-// Backlog reports what no worker has taken up yet of all runs: tasks of the runs
-// themselves, and calls of tools.
-func (c *Client) Backlog(ctx context.Context) (workflow, calls Backlog, err error) {
-	if workflow, err = c.backlog(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW); err == nil {
-		calls, err = c.backlog(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
-	}
-	return workflow, calls, err
-}
-
-// BackendBacklog counts the calls of a backend with limits that no process has taken
-// up.
-func (c *Client) BackendBacklog(ctx context.Context, backend string) (Backlog, error) {
-	return c.backlog(ctx, workflows.BackendQueue(backend), enumspb.TASK_QUEUE_TYPE_ACTIVITY)
-}
-
-func (c *Client) backlog(ctx context.Context, queue string, kind enumspb.TaskQueueType) (Backlog, error) {
-	d, err := c.temporal.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
-		Namespace: c.namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue, Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
-		TaskQueueType: kind, ReportStats: true,
-	})
-	if err != nil {
-		return Backlog{}, fmt.Errorf("asking for the backlog of task queue %s: %w", queue, err)
-	}
-	return Backlog{Tasks: d.Stats.GetApproximateBacklogCount(), Age: d.Stats.GetApproximateBacklogAge().AsDuration()}, nil
 }

@@ -13,13 +13,13 @@ import (
 )
 
 // Show returns a run with everything in its history.
-func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
-	described, err := c.describe(ctx, id)
+func (r reader) Show(ctx context.Context, id RunID) (*Detail, error) {
+	described, err := r.describe(ctx, id)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
 	d := newDetailed()
-	for m, err := range c.all(ctx, id) {
+	for m, err := range r.all(ctx, id) {
 		if err != nil {
 			return nil, failure(ctx, "reading", id, err)
 		}
@@ -28,11 +28,11 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 	if d.unread != nil {
 		return nil, fmt.Errorf("reading the input of run %s: %w", id, d.unread)
 	}
-	d.Run = *c.described(described)
+	d.Run = *r.described(described)
 	if !d.began.IsZero() && d.began.Before(d.Started) {
 		d.Started = d.began
 	}
-	if err := c.addEnd(ctx, &d.Run, described.WorkflowExecutionInfo, false); err != nil {
+	if err := r.addEnd(ctx, &d.Run, described.WorkflowExecutionInfo, false); err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
 	if d.Quarantine != nil && isOpen(described.WorkflowExecutionInfo.Status) {
@@ -44,7 +44,7 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 		d.Problem = ""
 	}
 	for _, p := range described.PendingActivities {
-		d.pending(p, history.NewFailure(c.converter, p.LastFailure))
+		d.pending(p, history.NewFailure(r.converter, p.LastFailure))
 	}
 	d.Elicitations = d.gates.all()
 	if d.Closed != nil {

@@ -18,10 +18,10 @@ const callTimeout = time.Minute
 //
 // The iteration ends after EventDone, or after an error: ErrNotFound, or the
 // end of ctx. A Temporal that cannot be reached is waited for.
-func (c *Client) Follow(ctx context.Context, id RunID, after int64) iter.Seq2[Event, error] {
+func (r reader) Follow(ctx context.Context, id RunID, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		s := newStream(c.keys, id)
-		for m, err := range c.live(ctx, id) {
+		s := newStream(r.keys, id)
+		for m, err := range r.live(ctx, id) {
 			if err != nil {
 				yield(Event{}, failure(ctx, "following", id, err))
 				return
@@ -167,7 +167,7 @@ func (f *follower) superseded(ctx context.Context, x execution) bool {
 func (a *archive) patiently(ctx context.Context, f func() error) error {
 	for pause := newBackoff(); ; {
 		err := f()
-		if err == nil || !away(err) || ctx.Err() != nil || !pause.wait(ctx) {
+		if err == nil || !unavailable(err) || ctx.Err() != nil || !pause.wait(ctx) {
 			return err
 		}
 	}

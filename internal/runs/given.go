@@ -26,9 +26,9 @@ type GivenAnswer struct {
 
 // Given reads what a run was given from its history. It is an error if the
 // beginning of the history has been deleted.
-func (c *Client) Given(ctx context.Context, id RunID) (*Given, error) {
+func (r reader) Given(ctx context.Context, id RunID) (*Given, error) {
 	g := &Given{}
-	for m, err := range c.all(ctx, id) {
+	for m, err := range r.all(ctx, id) {
 		if err != nil {
 			return nil, failure(ctx, "reading", id, err)
 		}

@@ -17,10 +17,10 @@ type StepReport = workflows.StepReport
 // Graph returns where each step of a run is, in the order of the definition, also those
 // that have not started, or never will. A worker has to compute it: no history holds
 // it. ErrUnavailable = none does.
-func (c *Client) Graph(ctx context.Context, id RunID) ([]StepReport, error) {
+func (r reader) Graph(ctx context.Context, id RunID) ([]StepReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	answer, err := c.temporal.QueryWorkflow(ctx, string(id), "", workflows.StepsQuery)
+	answer, err := r.temporal.QueryWorkflow(ctx, string(id), "", workflows.StepsQuery)
 	if err != nil {
 		return nil, fmt.Errorf("asking a worker for the steps of run %s: %w: %w", id, ErrUnavailable, err)
 	}

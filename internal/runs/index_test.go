@@ -89,8 +89,8 @@ func (s *strictIndex) CountWorkflowExecutions(_ context.Context, r *workflowserv
 	}}, nil
 }
 
-func clientOf(ask asker, log *slog.Logger) *Client {
-	return &Client{archive: archive{namespace: "default", converter: converter.GetDefaultDataConverter(), log: log}, index: newIndex(ask, nil, log)}
+func listsOf(ask asker, log *slog.Logger) lists {
+	return lists{reader{&archive{namespace: "default", converter: converter.GetDefaultDataConverter(), log: log}}, newIndex(ask, nil, log)}
 }
 
 // Where the index may be asked ten times a second, metrics of three gateways are
@@ -100,9 +100,9 @@ func TestIndexAtItsDefaultLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		temporal := newStrictIndex(5000, 10)
 		var log bytes.Buffer
-		var gateways []*Client
+		var gateways []lists
 		for range 3 {
-			gateways = append(gateways, clientOf(temporal, slog.New(slog.NewTextHandler(&log, nil))))
+			gateways = append(gateways, listsOf(temporal, slog.New(slog.NewTextHandler(&log, nil))))
 		}
 		var all sync.WaitGroup
 		for _, c := range gateways {
@@ -130,7 +130,7 @@ func TestIndexAtItsDefaultLimit(t *testing.T) {
 		}
 		for range 12 { // commands, each a process of its own
 			all.Go(func() {
-				if list, err := clientOf(temporal, slog.New(slog.DiscardHandler)).List(t.Context(), Filter{}); err != nil || len(list) != 50 {
+				if list, err := listsOf(temporal, slog.New(slog.DiscardHandler)).List(t.Context(), Filter{}); err != nil || len(list) != 50 {
 					t.Errorf("command: %d runs, %v", len(list), err)
 				}
 			})
@@ -152,7 +152,7 @@ func TestIndexSharesQuestions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		temporal := newStrictIndex(3, 1000)
-		c := clientOf(temporal, slog.New(slog.DiscardHandler))
+		c := listsOf(temporal, slog.New(slog.DiscardHandler))
 		ask := func(n int) {
 			var all sync.WaitGroup
 			for range n {
@@ -181,7 +181,7 @@ func TestIndexSharesQuestions(t *testing.T) {
 func TestIndexThatRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := clientOf(newStrictIndex(1, 0), slog.New(slog.DiscardHandler))
+		c := listsOf(newStrictIndex(1, 0), slog.New(slog.DiscardHandler))
 		began := time.Now()
 		_, err := c.List(t.Context(), Filter{})
 		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "frontend.namespaceRPS.visibility") {

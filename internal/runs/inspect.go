@@ -64,7 +64,7 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 			found.Seen = at
 		}
 	}
-	found.Tasks, found.Calls, err = (&Client{archive: archive{temporal: c, namespace: namespace}}).Backlog(ctx)
+	found.Tasks, found.Calls, err = queues{&archive{temporal: c, namespace: namespace}}.Backlog(ctx)
 	return &found, err
 }
 

@@ -22,9 +22,15 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
+// Lists find and count runs, by Temporal's index.
+type lists struct {
+	reader
+	index *index
+}
+
 // List returns the runs that match, the most recent first. A run that was
 // started a moment ago may not be there yet.
-func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
+func (l lists) List(ctx context.Context, f Filter) ([]Run, error) {
 	limit := f.limit()
 	var (
 		list []Run
@@ -32,7 +38,7 @@ func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
 		next string
 	)
 	for len(list) < limit {
-		page, after, err := c.ListPage(ctx, f, next)
+		page, after, err := l.ListPage(ctx, f, next)
 		if err != nil {
 			return nil, err
 		}
@@ -53,13 +59,13 @@ func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
 // ListPage returns runs that match, in the order of the index, Limit of them at
 // most, and where the next page begins; "" = there is none. A first page is
 // asked for by "". A run that was reset or resumed may be there more than once.
-func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Run, next string, err error) {
+func (l lists) ListPage(ctx context.Context, f Filter, from string) (page []Run, next string, err error) {
 	token, err := base64.RawURLEncoding.DecodeString(from)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing runs: %w: no page begins at %q", ErrNotFound, from)
 	}
-	found, err := c.index.list(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		Namespace:     c.namespace,
+	found, err := l.index.list(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace:     l.namespace,
 		PageSize:      int32(min(f.limit(), 1000)),
 		NextPageToken: token,
 		Query:         query(f),
@@ -67,7 +73,7 @@ func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Ru
 	if err != nil {
 		return nil, "", failure(ctx, "listing", "*", err)
 	}
-	runs, err := c.listed(ctx, f, found.Executions)
+	runs, err := l.listed(ctx, f, found.Executions)
 	if err != nil {
 		return nil, "", err
 	}
@@ -83,7 +89,7 @@ func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Ru
 const listWidth = 8
 
 // listed are the runs of executions; nil for an execution that is not to be listed.
-func (c *Client) listed(ctx context.Context, f Filter, executions []*workflowpb.WorkflowExecutionInfo) ([]*Run, error) {
+func (l lists) listed(ctx context.Context, f Filter, executions []*workflowpb.WorkflowExecutionInfo) ([]*Run, error) {
 	runs, failed := make([]*Run, len(executions)), make([]error, len(executions))
 	places := make(chan struct{}, listWidth)
 	var all sync.WaitGroup
@@ -91,20 +97,20 @@ func (c *Client) listed(ctx context.Context, f Filter, executions []*workflowpb.
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			runs[i], failed[i] = c.listedRun(ctx, f, info)
+			runs[i], failed[i] = l.listedRun(ctx, f, info)
 		})
 	}
 	all.Wait()
 	return runs, cmp.Or(failed...)
 }
 
-func (c *Client) listedRun(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (*Run, error) {
-	run := c.run(info)
-	current, err := c.isCurrent(ctx, f, info)
+func (l lists) listedRun(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (*Run, error) {
+	run := l.run(info)
+	current, err := l.isCurrent(ctx, f, info)
 	if err != nil || !current || run.Started.Before(f.Since) { // it has continued, or was resumed, since
 		return nil, err
 	}
-	if err := c.addEnd(ctx, &run, info, f.Errors); err != nil {
+	if err := l.addEnd(ctx, &run, info, f.Errors); err != nil {
 		return nil, failure(ctx, "listing", run.ID, err)
 	}
 	return &run, nil
@@ -114,11 +120,11 @@ func (c *Client) listedRun(ctx context.Context, f Filter, info *workflowpb.Workf
 // continues or has ended. Without conditions that an earlier one of the same run could
 // meet, the first that is listed is: open ones come first, then those that have ended
 // last.
-func (c *Client) isCurrent(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (bool, error) {
+func (l lists) isCurrent(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (bool, error) {
 	if f.Status == "" && f.Query == "" && !f.EndedEarly || isOpen(info.Status) || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return true, nil
 	}
-	d, err := c.describe(ctx, RunID(info.Execution.WorkflowId))
+	d, err := l.describe(ctx, RunID(info.Execution.WorkflowId))
 	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &gone):
@@ -226,4 +232,19 @@ func fromKeyword(s string) string {
 		return text
 	}
 	return s
+}
+
+// Needed reports whether what a run holds is needed: because Temporal keeps the
+// run, or one that it has called, to which it may have passed something on.
+// parent is the run that has called it; "" = none has, or it is gone.
+func (l lists) Needed(ctx context.Context, id RunID) (needed bool, parent RunID, err error) {
+	run, err := l.Get(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		called, err := l.List(ctx, Filter{Called: true, Limit: 1, Query: "ParentWorkflowId = " + quote(string(id))})
+		return len(called) > 0, "", err
+	}
+	if err != nil || run.Parent == nil {
+		return err == nil, "", err
+	}
+	return true, RunID(run.Parent.RunID), nil
 }

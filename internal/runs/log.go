@@ -67,18 +67,21 @@ type LogEntry struct {
 	Text string `json:"text"` // all of it, for people; without time and step
 }
 
+// Logs read the events of runs for people.
+type logs struct{ *archive }
+
 // Log returns the events of a run in the order of time. With follow it continues with
 // new ones until the run has ended.
 //
 // Of the attempts of a call, Temporal keeps the last one and why the one before
 // it failed.
-func (c *Client) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEntry, error] {
+func (l logs) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		var err error
 		if follow {
-			err = c.logLive(ctx, id, yield)
+			err = l.logLive(ctx, id, yield)
 		} else {
-			err = c.logSoFar(ctx, id, yield)
+			err = l.logSoFar(ctx, id, yield)
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(LogEntry{}, failure(ctx, "reading", id, err))
@@ -89,9 +92,9 @@ func (c *Client) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEn
 // errEnough reports that the reader wants no more.
 var errEnough = errors.New("enough")
 
-func (c *Client) logLive(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {
+func (l logs) logLive(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {
 	var b logbook
-	for m, err := range c.live(ctx, id) {
+	for m, err := range l.live(ctx, id) {
 		if err != nil {
 			return err
 		}
@@ -106,18 +109,18 @@ func (c *Client) logLive(ctx context.Context, id RunID, yield func(LogEntry, err
 
 // logSoFar returns all entries in the order of time: history has an attempt only when
 // its call has ended.
-func (c *Client) logSoFar(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {
+func (l logs) logSoFar(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {
 	var b logbook
 	var entries []LogEntry
 	var err error
-	for m, failed := range c.all(ctx, id) {
+	for m, failed := range l.all(ctx, id) {
 		if err = failed; err != nil {
 			break
 		}
 		entries = append(entries, b.entries(m)...)
 	}
 	if err = cmp.Or(err, b.unreadable(id)); err == nil {
-		entries, err = c.withPending(ctx, id, entries)
+		entries, err = l.withPending(ctx, id, entries)
 	}
 	slices.SortStableFunc(entries, func(a, b LogEntry) int { return a.At.Compare(b.At) })
 	for _, entry := range entries {
@@ -130,30 +133,30 @@ func (c *Client) logSoFar(ctx context.Context, id RunID, yield func(LogEntry, er
 
 // withPending adds what history does not hold yet: the attempts of calls that
 // are under way.
-func (c *Client) withPending(ctx context.Context, id RunID, entries []LogEntry) ([]LogEntry, error) {
-	d, err := c.describe(ctx, id)
+func (l logs) withPending(ctx context.Context, id RunID, entries []LogEntry) ([]LogEntry, error) {
+	d, err := l.describe(ctx, id)
 	if err != nil || !isOpen(d.WorkflowExecutionInfo.Status) {
 		return entries, err
 	}
 	for _, p := range d.PendingActivities {
 		if p.Attempt > 1 || p.LastFailure != nil {
-			entries = append(entries, c.pendingAttempt(p))
+			entries = append(entries, l.pendingAttempt(p))
 		}
 	}
 	return entries, nil
 }
 
-func (c *Client) pendingAttempt(p *workflowpb.PendingActivityInfo) LogEntry {
+func (l logs) pendingAttempt(p *workflowpb.PendingActivityInfo) LogEntry {
 	at := p.GetLastStartedTime()
 	if next := p.GetScheduledTime(); next != nil && p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
 		at = next
 	}
 	entry := LogEntry{At: at.AsTime(), Kind: LogAttempt, Attempt: int(p.Attempt)}
 	var progress workflows.StepProgress
-	if c.converter.FromPayloads(p.HeartbeatDetails, &progress) == nil {
+	if l.converter.FromPayloads(p.HeartbeatDetails, &progress) == nil {
 		entry.Step = progress.StepPath
 	}
-	entry.Text = attemptText(int(p.Attempt), history.NewFailure(c.converter, p.LastFailure))
+	entry.Text = attemptText(int(p.Attempt), history.NewFailure(l.converter, p.LastFailure))
 	if p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
 		entry.Text += "; it waits for its time, or for a worker"
 	}

@@ -93,7 +93,7 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 	case errors.Is(err, errNoNews):
 		h.limit = min(2*h.limit, lastPoll)
 		return nil, nil
-	case err != nil && h.wait && (away(err) || h.stale(err)):
+	case err != nil && h.wait && (unavailable(err) || h.stale(err)):
 		return nil, h.recover(ctx, err)
 	case err != nil:
 		return nil, err
@@ -135,7 +135,7 @@ func (h *historyReader) resumed(ctx context.Context) error {
 		d, err := h.archive.describe(ctx, h.id)
 		info := d.GetWorkflowExecutionInfo()
 		switch {
-		case err != nil && !away(err):
+		case err != nil && !unavailable(err):
 			return err
 		case err == nil && (info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED || h.runID != "" && info.Execution.RunId != h.runID):
 			return nil

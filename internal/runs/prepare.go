@@ -207,7 +207,7 @@ func unprepared(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	case grpcstatus.Code(err) == codes.Unauthenticated:
 		return fmt.Errorf("%s: Temporal does not take the API key or certificate: %w: %w", doing, ErrNotPermitted, err)
-	case away(err), errors.As(err, &unknown), errors.Is(err, context.DeadlineExceeded):
+	case unavailable(err), errors.As(err, &unknown), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

@@ -30,8 +30,8 @@ type StepProgress struct {
 //
 // Those of runs that steps have called are among them. It costs one request to
 // Temporal for each run, and nothing in history.
-func (c *Client) Progress(ctx context.Context, id RunID) ([]StepProgress, error) {
-	told, _, err := c.progress(ctx, id)
+func (r reader) Progress(ctx context.Context, id RunID) ([]StepProgress, error) {
+	told, _, err := r.progress(ctx, id)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
@@ -44,12 +44,12 @@ const maxWatched = 20
 
 // progress is that of a run, and below the paths of its steps that of the runs
 // that they have called. path is that of the step that has called the run itself.
-func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, path workflows.StepPath, err error) {
-	d, err := c.describe(ctx, id)
+func (r reader) progress(ctx context.Context, id RunID) (told []StepProgress, path workflows.StepPath, err error) {
+	d, err := r.describe(ctx, id)
 	if err != nil {
 		return nil, "", err
 	}
-	if parent := decodeParent(c.converter, d.WorkflowExecutionInfo.Memo); parent != nil {
+	if parent := decodeParent(r.converter, d.WorkflowExecutionInfo.Memo); parent != nil {
 		path = parent.StepPath
 	}
 	if !isOpen(d.WorkflowExecutionInfo.Status) {
@@ -60,14 +60,14 @@ func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, p
 			continue
 		}
 		var last workflows.StepProgress
-		_ = c.converter.FromPayloads(p.HeartbeatDetails, &last) // of an earlier release, or none: no progress
+		_ = r.converter.FromPayloads(p.HeartbeatDetails, &last) // of an earlier release, or none: no progress
 		told = append(told, StepProgress{
 			StepPath: last.StepPath, Progress: last.Progress, Total: last.Total, Message: last.Message,
-			Activity: p.GetActivityId(), Attempt: int(p.GetAttempt()), Failure: history.NewFailure(c.converter, p.GetLastFailure()).Message(),
+			Activity: p.GetActivityId(), Attempt: int(p.GetAttempt()), Failure: history.NewFailure(r.converter, p.GetLastFailure()).Message(),
 		})
 	}
 	for _, p := range d.PendingChildren[:min(len(d.PendingChildren), maxWatched)] {
-		below, at, err := c.progress(ctx, RunID(p.WorkflowId))
+		below, at, err := r.progress(ctx, RunID(p.WorkflowId))
 		var gone *serviceerror.NotFound
 		if err != nil && !errors.As(err, &gone) {
 			return nil, "", err

@@ -44,7 +44,7 @@ func isOpen(s enumspb.WorkflowExecutionStatus) bool {
 
 // Release has a quarantined run executed again, alone. By and reason are for the
 // record.
-func (c *Client) Release(ctx context.Context, id RunID, by, reason string) error {
+func (c control) Release(ctx context.Context, id RunID, by, reason string) error {
 	d, err := c.quarantined(ctx, id, "releasing")
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (c *Client) Release(ctx context.Context, id RunID, by, reason string) error
 
 // FailQuarantined has a quarantined run end as failed, without executing it, by a
 // worker. What it has completed is not undone. It returns when the run has ended.
-func (c *Client) FailQuarantined(ctx context.Context, id RunID, by, reason string) error {
+func (c control) FailQuarantined(ctx context.Context, id RunID, by, reason string) error {
 	d, err := c.quarantined(ctx, id, "failing")
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (c *Client) FailQuarantined(ctx context.Context, id RunID, by, reason strin
 }
 
 // quarantined finds a run, if it is quarantined.
-func (c *Client) quarantined(ctx context.Context, id RunID, doing string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (c control) quarantined(ctx context.Context, id RunID, doing string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	d, err := c.describe(ctx, id)
 	if err != nil {
 		return nil, failure(ctx, doing, id, err)
@@ -109,7 +109,7 @@ func (c *Client) quarantined(ctx context.Context, id RunID, doing string) (*work
 
 // operate signals an operator's decision about a quarantined run, and has Temporal hand
 // the run out to workers.
-func (c *Client) operate(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, signal string, content any) error {
+func (c control) operate(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, signal string, content any) error {
 	run := d.WorkflowExecutionInfo.Execution
 	if c.keys == nil {
 		return ErrNoKey

@@ -35,10 +35,13 @@ var (
 
 // Resumptions resume runs that have ended without completing. Their methods may be called
 // at the same time.
-type Resumptions struct{ c *Client }
+type Resumptions struct {
+	c     reader
+	large converter.DataConverter // Config.LargeInputs
+}
 
 // Resumptions returns the resumptions of the runs of c.
-func (c *Client) Resumptions() Resumptions { return Resumptions{c} }
+func (c *Client) Resumptions() Resumptions { return Resumptions{c.reader, c.large} }
 
 // Plan reports how a run would be resumed. It changes nothing, but needs a worker,
 // which reads the record of the run. A run that is under way or has completed is
@@ -148,7 +151,7 @@ func (r Resumptions) Execute(ctx context.Context, plan *resume.Plan) error {
 // Temporal's own limit is kept elsewhere, which both the run and this client must
 // know to do.
 func (r Resumptions) maxInput(in workflows.RunInput) int {
-	if r.c.large == nil {
+	if r.large == nil {
 		return maxInput
 	}
 	return cmp.Or(in.MaxValue, maxInput)
@@ -156,10 +159,10 @@ func (r Resumptions) maxInput(in workflows.RunInput) int {
 
 // converter is that of what a resumption writes.
 func (r Resumptions) converter(in workflows.RunInput) converter.DataConverter {
-	if r.c.large == nil || in.MaxValue == 0 {
+	if r.large == nil || in.MaxValue == 0 {
 		return r.c.converter
 	}
-	return r.c.large
+	return r.large
 }
 
 // request starts the execution that resumes a run. Temporal takes all
@@ -206,16 +209,16 @@ func (r Resumptions) request(plan *resume.Plan, info *workflowpb.WorkflowExecuti
 		WorkflowIdConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowTaskTimeout:      taskTimeout,
 		UserMetadata:             &sdkpb.UserMetadata{Summary: line, Details: about},
-		SearchAttributes:         c.indexed(searchAttributes(like)),
+		SearchAttributes:         indexed(searchAttributes(like)),
 		Memo:                     &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoResumption: note, workflows.MemoStarted: began}},
 	}, nil
 }
 
 // headerOf is the header of an execution's start. It has the trace of the call, which the
 // resumption joins.
-func (c *Client) headerOf(ctx context.Context, id RunID, execution string) (*commonpb.Header, error) {
-	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
-		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution}, MaximumPageSize: 1,
+func (a *archive) headerOf(ctx context.Context, id RunID, execution string) (*commonpb.Header, error) {
+	page, err := a.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace: a.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution}, MaximumPageSize: 1,
 	})
 	if err != nil || len(page.GetHistory().GetEvents()) == 0 {
 		return nil, err
@@ -224,7 +227,7 @@ func (c *Client) headerOf(ctx context.Context, id RunID, execution string) (*com
 }
 
 // indexed converts search attributes, all of them keywords.
-func (c *Client) indexed(attributes temporal.SearchAttributes) *commonpb.SearchAttributes {
+func indexed(attributes temporal.SearchAttributes) *commonpb.SearchAttributes {
 	fields := map[string]*commonpb.Payload{}
 	for _, key := range []temporal.SearchAttributeKeyKeyword{toolKey, versionKey, statusKey, callerKey, requestKey} {
 		if value, ok := attributes.GetKeyword(key); ok {

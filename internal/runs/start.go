@@ -33,21 +33,27 @@ const (
 	maxShown   = 2 << 10 // of the arguments in the details of a run
 )
 
+// A starter starts runs.
+type starter struct {
+	*archive
+	maxValue int // Config.MaxValue
+}
+
 // Start starts a run, or attaches to the one that has the ID already, running
 // or finished.
 //
 // Arguments that are too large are an *Error of category limit. ErrMayHaveStarted
 // reports that the run may exist.
-func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
+func (s starter) Start(ctx context.Context, req StartRequest) (Started, error) {
 	id := req.ID
 	if id == "" {
 		id = NewID(req.Definition.Name)
 	}
 	if req.Lacks != nil {
-		return c.onlyAttach(ctx, req)
+		return s.onlyAttach(ctx, req)
 	}
 	input := newInput(id, req)
-	input.MaxValue, input.MaxJournal = c.maxValue, c.maxValue
+	input.MaxValue, input.MaxJournal = s.maxValue, s.maxValue
 	if err := checkSize(id, input); err != nil {
 		return Started{}, err
 	}
@@ -58,7 +64,7 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 			return Started{}, fmt.Errorf("starting run %s: %w: %w", id, ErrUnavailable, err)
 		}
 	}
-	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	run, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:        string(id),
 		TaskQueue: workflows.TaskQueue,
 		// An ID names one run for as long as the run is kept, so that a call
@@ -67,7 +73,7 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		EnableEagerStart:                         true,
-		WorkflowTaskTimeout:                      c.taskLimit(),
+		WorkflowTaskTimeout:                      s.taskLimit(),
 		Memo:                                     map[string]any{workflows.MemoStarted: time.Now().UTC().Truncate(time.Millisecond)},
 		StaticSummary:                            summary(req),
 		StaticDetails:                            details(req, input.Definition),
@@ -79,18 +85,18 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 		return Started{ID: id, Attached: true}, nil
 	}
 	if err != nil {
-		return c.startedAnyway(ctx, req, id, failure(ctx, "starting", id, err))
+		return s.startedAnyway(ctx, req, id, failure(ctx, "starting", id, err))
 	}
-	c.fresh.add(id, run.GetRunID())
+	s.fresh.add(id, run.GetRunID())
 	return Started{ID: id}, nil
 }
 
 // onlyAttach attaches to the run that has the ID of a request.
-func (c *Client) onlyAttach(ctx context.Context, req StartRequest) (Started, error) {
+func (s starter) onlyAttach(ctx context.Context, req StartRequest) (Started, error) {
 	if req.ID == "" {
 		return Started{}, req.Lacks
 	}
-	_, err := c.describe(ctx, req.ID)
+	_, err := s.describe(ctx, req.ID)
 	var none *serviceerror.NotFound
 	switch {
 	case err == nil:
@@ -103,13 +109,13 @@ func (c *Client) onlyAttach(ctx context.Context, req StartRequest) (Started, err
 
 // startedAnyway looks for a run whose start has failed: the answer of Temporal may have
 // been lost.
-func (c *Client) startedAnyway(ctx context.Context, req StartRequest, id RunID, failed error) (Started, error) {
+func (s starter) startedAnyway(ctx context.Context, req StartRequest, id RunID, failed error) (Started, error) {
 	if ctx.Err() == nil && !errors.Is(failed, ErrUnavailable) {
 		return Started{}, failed
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookAfterStart)
 	defer cancel()
-	_, err := c.describe(ctx, id)
+	_, err := s.describe(ctx, id)
 	var none *serviceerror.NotFound
 	switch {
 	case err == nil:
@@ -129,7 +135,7 @@ const lookAfterStart = 3 * time.Second
 const largeTaskLimit = 30 * time.Second
 
 // taskLimit is how long a workflow task may take; 0 = Temporal's 10 s.
-func (c *Client) taskLimit() time.Duration { return taskLimit(c.maxValue) }
+func (s starter) taskLimit() time.Duration { return taskLimit(s.maxValue) }
 
 func taskLimit(maxValue int) time.Duration {
 	if maxValue == 0 {

@@ -11,6 +11,7 @@ import (
 
 // Watches describe runs for those who wait for a change, each run for all of them at once.
 type watches struct {
+	*archive
 	mu     sync.Mutex
 	onRuns map[RunID][]*watcher // who waits; present = the run is being watched
 }
@@ -29,7 +30,7 @@ const (
 )
 
 // until describes a run until a description is enough that was asked for after the call.
-func (w *watches) until(ctx context.Context, c *Client, id RunID, enough enough) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+func (w *watches) until(ctx context.Context, id RunID, enough enough) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	own := &watcher{enough: enough, done: make(chan struct{})}
 	w.mu.Lock()
 	others, watched := w.onRuns[id]
@@ -39,7 +40,7 @@ func (w *watches) until(ctx context.Context, c *Client, id RunID, enough enough)
 	w.onRuns[id] = append(others, own)
 	w.mu.Unlock()
 	if !watched {
-		go w.watch(context.WithoutCancel(ctx), c, id)
+		go w.watch(context.WithoutCancel(ctx), id)
 	}
 	select {
 	case <-own.done:
@@ -70,12 +71,12 @@ func (w *watches) waiting(id RunID) []*watcher {
 }
 
 // watch describes a run for as long as a caller waits: on news of it, and now and then.
-func (w *watches) watch(ctx context.Context, c *Client, id RunID) {
-	news, done := c.news.about(id)
+func (w *watches) watch(ctx context.Context, id RunID) {
+	news, done := w.news.about(id)
 	defer done()
 	pause, last := firstLook, lastLook
 	for now := w.waiting(id); len(now) > 0; now = w.waiting(id) {
-		if !w.look(ctx, c, id, now) {
+		if !w.look(ctx, id, now) {
 			pause = firstLook
 			continue
 		}
@@ -88,10 +89,10 @@ func (w *watches) watch(ctx context.Context, c *Client, id RunID) {
 
 // look describes a run for those who waited before, and reports whether any of them
 // continues waiting.
-func (w *watches) look(ctx context.Context, c *Client, id RunID, now []*watcher) (more bool) {
+func (w *watches) look(ctx context.Context, id RunID, now []*watcher) (more bool) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	d, err := c.describe(call, id)
+	d, err := w.describe(call, id)
 	for _, one := range now {
 		if err == nil && !one.enough(d) {
 			more = true

@@ -49,8 +49,8 @@ func (s *slow) DescribeWorkflowExecution(context.Context, *workflowservice.Descr
 	return d, nil
 }
 
-func (s *slow) client() *Client {
-	return &Client{archive: archive{temporal: server{service: s}}}
+func (s *slow) watches() *watches {
+	return &watches{archive: &archive{temporal: server{service: s}}}
 }
 
 // TestCatchUpIsShared: calls of a run that wait at the same time are served by the same
@@ -59,7 +59,7 @@ func TestCatchUpIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
-		c := s.client()
+		c := s.watches()
 		began := time.Now()
 		var all sync.WaitGroup
 		catchUp := func(after time.Duration) {
@@ -79,7 +79,7 @@ func TestCatchUpIsShared(t *testing.T) {
 		if s.asked != 2 {
 			t.Errorf("%d requests for 21 calls", s.asked)
 		}
-		if len(c.watches.onRuns) > 0 {
+		if len(c.onRuns) > 0 {
 			t.Error("the run is still watched")
 		}
 	})
@@ -90,7 +90,7 @@ func TestCatchUpIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{busy: time.Now().Add(time.Minute)}
-		c := s.client()
+		c := s.watches()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		given := make(chan error, 1)
@@ -106,7 +106,7 @@ func TestCatchUpIsGivenUp(t *testing.T) {
 			t.Error("what the run has not seen in time was seen")
 		}
 		synctest.Wait()
-		if len(c.watches.onRuns) > 0 {
+		if len(c.onRuns) > 0 {
 			t.Error("the run is still watched")
 		}
 	})
@@ -131,7 +131,7 @@ func TestCatchUpWanted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			call := &activity.Info{ActivityID: tc.activity, Attempt: tc.attempt}
 			call.WorkflowExecution.RunID = tc.execution
-			wanted, err := (&slow{}).client().CatchUp(t.Context(), "r", time.Time{}, call)
+			wanted, err := (&slow{}).watches().CatchUp(t.Context(), "r", time.Time{}, call)
 			if wanted != tc.wanted || err != nil {
 				t.Errorf("%s: wanted %t, %v", name, wanted, err)
 			}
