@@ -41,10 +41,10 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 	if forwarded := x.forwarded.Name(); forwarded != "" { // such as a tenant: then it is a call for another one
 		same = append(same, "forwarded", forwarded)
 	}
-	x.receipts = true
+	x.countsAnswer = true
 	a := again{j: j, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
-	if x.here.Err() != nil && !x.outlives {
+	if x.connected.Err() != nil && !x.outlives {
 		return runs.Started{}, errClientGone
 	}
 	if a.attended(now) {
@@ -146,7 +146,7 @@ func (a *again) awaitClosing(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	if a.x.here.Err() != nil {
+	if a.x.connected.Err() != nil {
 		return errClientGone
 	}
 	return nil

@@ -195,7 +195,7 @@ func (s *asking) requireInput(gates []*gate) (answered bool) {
 	}
 	st := state{claims: claims{CallerID: s.x.callerID, Expires: s.on.tokens.time().Add(stateLife).Unix()},
 		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Arguments: s.x.arguments, Seq: s.at.Seq, Asked: asked, Asks: asks, Rounds: rounds, URLs: urls, Attached: s.at.Attached}
-	if s.x.receipts {
+	if s.x.countsAnswer {
 		st.From = s.x.name
 	}
 	s.x.asks = true

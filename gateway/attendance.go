@@ -69,3 +69,19 @@ func (a *attendance) respondsTo(ctx context.Context, id runs.RunID, x *exchange,
 		a.attend(ctx, id, x.name, response)
 	}
 }
+
+// Attending is the relation of a request to the run that it waits for.
+type attending struct {
+	name         string // of the request, unique among replicas; "" = it waits for no run
+	countsAnswer bool   // whether the client got an answer counts, as the run can be found by its call alone
+	writes       bool   // a tool of the run may do more than read
+	runEnded     bool   // and the client got or was to get its result
+	asks         bool   // the client is asked something, and is to send the call again with the answer
+	joined       bool   // the history of the run has that the request joined it
+	watches      bool   // it waits for the run of another caller, whose call it does not represent
+	lastSeq      int64  // of the events of the run that were rendered
+}
+
+// watch notes that the run is another caller's: an answer to this client is none to the
+// call of that one.
+func (a *attending) watch() { a.watches, a.countsAnswer = true, false }

@@ -26,10 +26,10 @@ type calls struct {
 // begin enters a call, unless that was done when it came in; what it returns takes
 // it out again.
 func (cs *calls) begin(x *exchange) (end func()) {
-	if x.cancel != nil {
+	if x.done != nil {
 		return func() {}
 	}
-	x.cancel = make(chan struct{})
+	x.done = make(chan struct{})
 	if x.scope == "" {
 		return func() {}
 	}
@@ -70,7 +70,7 @@ func (cs *calls) cancelled(ctx context.Context, c *client, p *params) {
 		x.out.cut() // a request that was cancelled gets no response
 	}
 	if x != nil {
-		cs.cancelRun(ctx, x.stop())
+		cs.cancelRun(ctx, x.cancel())
 		return
 	}
 	if c.session == nil {

@@ -20,7 +20,7 @@ const (
 // client that waits for it, or it was answered before. Requests of this replica
 // do it one after the other; one whose client is gone by then does not.
 func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed, error) {
-	leave, err := j.turns.Take(x.here, string(id))
+	leave, err := j.turns.Take(x.connected, string(id))
 	if err != nil {
 		return free, err
 	}

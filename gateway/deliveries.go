@@ -84,7 +84,7 @@ type Answers interface {
 // learn that it was, once it was: a result that a killed gateway may not have written is
 // given again, and nothing is executed twice.
 func (d *deliveries) answering(x *exchange, id runs.RunID, answered bool) {
-	if !x.receipts || d.answers == nil || answered && x.here.Err() != nil {
+	if !x.countsAnswer || d.answers == nil || answered && x.connected.Err() != nil {
 		return
 	}
 	if err := d.answers.Note(string(id), answered); err != nil {

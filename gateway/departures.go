@@ -39,10 +39,10 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 	}
 	known := ds.served.end(id, x, answered, ds.now(), ds.window)
 	switch {
-	case !answered && x.ended:
+	case !answered && x.runEnded:
 		ds.deliveries.answering(x, id, false)
-	case !answered || !x.receipts || known:
-	case x.ended:
+	case !answered || !x.countsAnswer || known:
+	case x.runEnded:
 		ds.deliveries.add(x.callerID, id)
 	default:
 		ds.deliveries.soon(func() {
@@ -85,7 +85,7 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 	d := &departure{x: x, current: !joined}
 	var after int64
 	if !joined { // events before its own signal do not show who waits now
-		after = x.seen
+		after = x.lastSeq
 	}
 	events := follow(ctx, ds.runs, id, after)
 	for {

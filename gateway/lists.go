@@ -41,7 +41,7 @@ func (ls *lists) serve(ctx context.Context, x *exchange, misrouted func() error)
 	} else if x.params.Cursor != "" {
 		x.fail(mcp.INVALID_PARAMS, "unknown cursor: the list has one page")
 	} else if err := web.Room(ctx, l.size()); err != nil { // backends may make it large
-		x.crowded("", err)
+		x.failFull("", err)
 	} else {
 		x.answer("", http.StatusOK, ls.page(x, l))
 	}

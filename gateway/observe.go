@@ -43,7 +43,11 @@ func (rq *requests) observed(ctx context.Context, c *client, m *message, p *para
 		return
 	}
 	ctx, end := rq.observe(ctx, rq.operation(c, m, p))
-	end(serve(ctx).kindOfFailure())
+	failure := ""
+	if x := serve(ctx); x != nil { // else mcp-go has answered
+		failure = x.kindOfFailure()
+	}
+	end(failure)
 }
 
 func (rq *requests) operation(c *client, m *message, p *params) Operation {

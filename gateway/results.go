@@ -94,7 +94,7 @@ func (rs *results) page(id runs.RunID) string {
 func (rs *results) failed(x *exchange, run runs.RunID, err error) {
 	rs.log.Warn("a request about a run failed", "run", run, "error", err)
 	if full := (*web.FullError)(nil); errors.As(err, &full) {
-		x.crowded(run, err)
+		x.failFull(run, err)
 		return
 	}
 	x.failWith(errorResult(run, err).asError(err))

@@ -57,7 +57,7 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 		return
 	}
 	own := st.Owner == "" && st.Tool != awaitTool
-	x.receipts = x.receipts || st.From != ""
+	x.countsAnswer = x.countsAnswer || st.From != ""
 	if x.dialect.sendsAgain() && own { // before its answers count: the call is lost if this request is
 		x.joined = cs.roll.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From})
 	}

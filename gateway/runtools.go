@@ -98,7 +98,7 @@ func (b *runTools) runFor(ctx context.Context, x *exchange, action auth.Action, 
 
 func (b *runTools) await(ctx context.Context, x *exchange) {
 	x.end = b.calls.begin(x)
-	x.name, x.receipts = newNonce(), x.dialect.sendsAgain()
+	x.name, x.countsAnswer = newNonce(), x.dialect.sendsAgain()
 	if x.params.RequestState != "" {
 		b.composites.nextRound(ctx, x)
 		return

@@ -89,7 +89,7 @@ func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, w
 	known = r.answered
 	r.leave(x)
 	switch {
-	case answered && x.asks && x.receipts:
+	case answered && x.asks && x.countsAnswer:
 		r.asked++
 	case answered:
 		r.answered = true

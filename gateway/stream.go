@@ -102,7 +102,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		}
 	}
 	e := f.event
-	s.x.seen = e.Seq
+	s.x.lastSeq = e.Seq
 	if e.Kind == runs.EventAttended {
 		if s.x.name != "" && s.x.isThere() {
 			go s.on.roll.respondsTo(ctx, s.at.Run, s.x, e)
@@ -134,7 +134,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.asking.closed(e.Elicitation)
 		s.report.closed(e)
 	case runs.EventDone:
-		s.x.ended = true
+		s.x.runEnded = true
 		s.on.deliveries.answering(s.x, s.at.Run, true)
 		s.finish(s.on.results.ended(s.x.client, s.at.Run, e.Outcome), string(e.Outcome.Status))
 		return true

@@ -112,7 +112,7 @@ type state struct {
 	URLs     []string          `json:"u,omitempty"` // those that the client was asked to open a page for
 
 	Arguments string `json:"a"`           // digest of those of the call
-	From      string `json:"f,omitempty"` // name of the request that asks, where that counts; see exchange.receipts
+	From      string `json:"f,omitempty"` // name of the request that asks, where that counts; see exchange.countsAnswer
 }
 
 // A sealer signs tokens: PURPOSE.KEYID.PAYLOAD.MAC, all but the purpose in
