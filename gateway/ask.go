@@ -25,9 +25,9 @@ const (
 type way int
 
 const (
-	noWay  way = iota // it is not asked; another channel has to answer
-	byForm            // its user answers in the client
-	byURL             // its user is sent to the approvals page, and answers there
+	notAsked way = iota // it is not asked; another channel has to answer
+	byForm              // its user answers in the client
+	byURL               // its user is sent to the approvals page, and answers there
 )
 
 // A gate is an open elicitation.
@@ -44,9 +44,9 @@ type gate struct {
 // open.
 type asking struct {
 	*rendering
-	open    []*gate         // oldest first
-	urgent  bool            // the client must not be kept waiting: another channel has to answer
-	brought map[string]bool // backends for which the request's token was tried
+	open   []*gate         // oldest first
+	urgent bool            // the client must not be kept waiting: another channel has to answer
+	tried  map[string]bool // backends for which the request's token was tried
 }
 
 func (s *asking) gates() []*gate { return s.open }
@@ -83,7 +83,7 @@ func (s *asking) add(e runs.Elicitation) {
 		return
 	}
 	gt := &gate{Elicitation: e, way: s.way(&e), reason: s.reasons[e.ID]}
-	if gt.way == noWay || !s.on.rights.mayAnswer(s.x.client, s.at.Run, s.at.Owner, e) {
+	if gt.way == notAsked || !s.on.rights.mayAnswer(s.x.client, s.at.Run, s.at.Owner, e) {
 		s.mute(gt)
 	}
 	if action := s.pages[e.ID]; action != "" {
@@ -150,13 +150,13 @@ func (s *asking) holds(gt *gate, q *question) (id string) {
 func (s *asking) way(e *runs.Elicitation) way {
 	switch {
 	case e.Kind != runs.Question:
-		return noWay
+		return notAsked
 	case s.x.canAsk && e.Mode != definitions.URLMode:
 		return byForm
 	case s.x.canOpen && s.on.results.page(s.at.Run) != "" && (s.patience == nil || s.task != ""):
 		return byURL
 	}
-	return noWay
+	return notAsked
 }
 
 // unasked are the elicitations that the client is to be asked about now.

@@ -19,7 +19,7 @@ type assembly struct {
 	calls  *calls
 
 	served     *served
-	roll       *attendance
+	attendance *attendance
 	deliveries *deliveries
 	departures *departures
 	questions  *questions
@@ -29,7 +29,7 @@ type assembly struct {
 	deposits *deposits
 	streams  *streams
 
-	newcomers  *newcomers
+	unseen     *unseenBackends
 	composites *composites
 	builtIn    map[string]builtInTool
 	scripts    *scripts
@@ -47,9 +47,9 @@ func (a *assembly) begin() {
 // follow makes what knows which runs have a client, and what it is asked.
 func (a *assembly) follow() {
 	a.served = &served{}
-	a.roll = &attendance{runs: a.Runs, served: a.served, now: a.tokens.time, log: a.Logger}
+	a.attendance = &attendance{runs: a.Runs, served: a.served, now: a.tokens.time, log: a.Logger}
 	a.deliveries = &deliveries{runs: a.Runs, answers: a.Answers, log: a.Logger}
-	a.departures = &departures{runs: a.Runs, calls: a.calls, roll: a.roll, served: a.served, deliveries: a.deliveries,
+	a.departures = &departures{runs: a.Runs, calls: a.calls, attendance: a.attendance, served: a.served, deliveries: a.deliveries,
 		drain: a.drain, grace: a.DisconnectGrace, window: a.ReattachWindow, now: a.tokens.time, log: a.Logger}
 	a.questions = &questions{runs: a.Runs, rights: a.rights, tokens: a.tokens, log: a.Logger}
 }
@@ -62,17 +62,17 @@ func (a *assembly) answer() {
 	a.views = &taskViews{tokens: a.tokens, server: server, retention: a.Retention}
 	a.deposits = &deposits{credentials: a.Credentials, runs: a.Runs, log: a.Logger}
 	a.streams = &streams{runs: a.Runs, rights: a.rights, tools: a.tools, results: a.results, views: a.views, questions: a.questions,
-		roll: a.roll, deliveries: a.deliveries, deposits: a.deposits, tokens: a.tokens, timing: a.Timing, drain: a.drain, log: a.Logger}
+		attendance: a.attendance, deliveries: a.deliveries, deposits: a.deposits, tokens: a.tokens, timing: a.Timing, drain: a.drain, log: a.Logger}
 }
 
 // offer makes what starts runs, and the tools that are built in.
 func (a *assembly) offer() {
-	joins := &joins{runs: a.Runs, rights: a.rights, roll: a.roll, served: a.served, deliveries: a.deliveries,
+	joins := &joins{runs: a.Runs, rights: a.rights, attendance: a.attendance, served: a.served, deliveries: a.deliveries,
 		departures: a.departures, window: a.ReattachWindow, now: a.tokens.time}
-	a.newcomers = &newcomers{backends: a.Catalogue, deposits: a.deposits}
+	a.unseen = &unseenBackends{backends: a.Catalogue, deposits: a.deposits}
 	computes := newComputing()
-	starts := &starts{rights: a.rights, computes: computes, tools: a.tools, deposits: a.deposits, new: a.newcomers, joins: joins, limits: a.ScriptLimits, maxDepth: a.MaxDepth}
-	a.composites = &composites{runs: a.Runs, starts: starts, calls: a.calls, served: a.served, roll: a.roll, departures: a.departures,
+	starts := &starts{rights: a.rights, computes: computes, tools: a.tools, deposits: a.deposits, unseen: a.unseen, joins: joins, limits: a.ScriptLimits, maxDepth: a.MaxDepth}
+	a.composites = &composites{runs: a.Runs, starts: starts, calls: a.calls, served: a.served, attendance: a.attendance, departures: a.departures,
 		streams: a.streams, views: a.views, results: a.results, questions: a.questions, tokens: a.tokens, log: a.Logger}
 	a.scripts = &scripts{tools: a.tools, rights: a.rights, results: a.results, registry: a.Registry, composites: a.composites, computes: computes, maxDepth: a.MaxDepth}
 	a.builtIn = map[string]builtInTool{}
@@ -97,7 +97,7 @@ func (a *assembly) serve(scope mcp.CacheScope) *Gateway {
 		questions: a.questions, streams: a.streams, log: a.Logger}
 	proxy := &proxy{backends: a.Catalogue, results: a.results, calls: a.calls, tokens: a.tokens, drain: a.drain, keepAlive: a.KeepAlive, log: a.Logger}
 	lists := &lists{tools: a.tools, rights: a.rights, scripts: a.scripts, server: a.results.server, scope: scope}
-	requests := &requests{tools: a.tools, rights: a.rights, lists: lists, new: a.newcomers, builtIn: a.builtIn, composites: a.composites, proxy: proxy,
+	requests := &requests{tools: a.tools, rights: a.rights, lists: lists, unseen: a.unseen, builtIn: a.builtIn, composites: a.composites, proxy: proxy,
 		tasks: tasks, results: a.results, forwarding: a.Forwarding, observe: a.Observe, log: a.Logger}
 	admission := &admission{authenticate: a.Authenticate, most: a.Quotas.Requests, bodies: a.Bodies, maxRequest: a.MaxRequest, log: a.Logger}
 	g := &Gateway{

@@ -63,7 +63,7 @@ func (a *attendance) respondsTo(ctx context.Context, id runs.RunID, x *exchange,
 	}
 	says := e.Attended.Says
 	asks := says == runs.Leaving || (says == runs.Joined || says == runs.Inquires) && !x.watches
-	if asks && a.served.responds(id, e.Seq) {
+	if asks && a.served.respondsFirst(id, e.Seq) {
 		ctx, done := detached(ctx) // it speaks for all who wait here, also when its own client goes
 		defer done()
 		a.attend(ctx, id, x.name, response)

@@ -19,7 +19,7 @@ type requests struct {
 	tools      *toolset
 	rights     *rights
 	lists      *lists
-	new        *newcomers
+	unseen     *unseenBackends
 	builtIn    map[string]builtInTool
 	composites *composites
 	proxy      *proxy
@@ -88,8 +88,8 @@ func (rq *requests) call(ctx context.Context, x *exchange, misrouted func() erro
 		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 		return
 	case !rq.rights.offered(x.who, x.params.Name): // headers reveal nothing about a hidden tool
-		err := rq.rights.away(x.who, x.params.Name)
-		came := rq.new.answered(ctx, x.who, err)
+		err := rq.rights.unseen(x.who, x.params.Name)
+		came := rq.unseen.answered(ctx, x.who, err)
 		switch {
 		case came && rq.rights.offered(x.who, x.params.Name):
 		case err != nil && !came:

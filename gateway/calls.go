@@ -16,7 +16,7 @@ type calls struct {
 	runs         Runs
 	tools        *toolset
 	onDisconnect definitions.OnDisconnect // where a definition has none; "" = definitions.CancelRun
-	looks        counter                  // for the runs of cancelled requests
+	searches     counter                  // for the runs of cancelled requests
 	log          *slog.Logger
 
 	mu   sync.Mutex
@@ -83,7 +83,7 @@ func (cs *calls) cancelled(ctx context.Context, c *client, p *params) {
 			return
 		}
 	}
-	leave, ok := cs.looks.enter(c.callerID, maxLooks)
+	leave, ok := cs.searches.enter(c.callerID, maxSearches)
 	if !ok {
 		cs.log.InfoContext(ctx, "not searching the run of a cancelled request: too many searches for its caller", "caller", c.caller.Subject)
 		return
@@ -94,19 +94,19 @@ func (cs *calls) cancelled(ctx context.Context, c *client, p *params) {
 	}()
 }
 
-// maxLooks bounds the cancelled requests of one caller that are looked for in the
+// maxSearches bounds the cancelled requests of one caller that are looked for in the
 // index at a time. Their clients do not wait for it, so that no other quota does.
-const maxLooks = 10
+const maxSearches = 10
 
-// cancelLooks are when the index is asked for the run of a request, which it may
+// searchPauses are when the index is asked for the run of a request, which it may
 // not know yet.
-var cancelLooks = []time.Duration{0, 200 * time.Millisecond, time.Second, 2 * time.Second}
+var searchPauses = []time.Duration{0, 200 * time.Millisecond, time.Second, 2 * time.Second}
 
 // cancelByRequest cancels the run that a request waits for, if there is one.
 func (cs *calls) cancelByRequest(ctx context.Context, request string) {
 	ctx, done := detached(ctx)
 	defer done()
-	for _, pause := range cancelLooks {
+	for _, pause := range searchPauses {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

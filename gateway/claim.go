@@ -45,7 +45,7 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 	over := time.NewTimer(noting)
 	defer over.Stop()
 	go j.askAgain(listening, cancel, x, id, over)
-	mine, told := false, answers{}
+	mine, given := false, answers{}
 	for e, err := range j.runs.Follow(listening, id, 0) {
 		if err != nil {
 			break
@@ -56,25 +56,25 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 		case e.Kind != runs.EventAttended:
 			continue
 		}
-		told.hear(e.Attended)
+		given.add(e.Attended)
 		if e.Attended.Request == x.name && (!mine || e.Attended.Says == runs.Inquires) {
 			mine = true
 			over.Reset(rollCall)
 		}
 		waits := e.Attended.Says == runs.Here || e.Attended.Says == runs.Joined && e.Attended.Of != ""
 		switch {
-		case mine && told.stand():
+		case mine && given.outstanding():
 			x.joined = false
 			return taken, nil
 		case e.Attended.Request == x.name:
 		case mine && waits:
-			j.turnedAway(ctx, x, id)
+			j.departAfterRefusal(ctx, x, id)
 			return taken, nil
 		case mine && x.isThere() && e.Attended.Says != runs.Inquires: // which has come before
-			j.roll.respondsTo(ctx, id, x, e)
+			j.attendance.respondsTo(ctx, id, x, e)
 		}
 	}
-	if told.stand() {
+	if given.outstanding() {
 		x.joined = false
 		return taken, nil
 	}
@@ -96,7 +96,7 @@ func (j *joins) askAgain(listening context.Context, end context.CancelFunc, x *e
 		}
 		over.Reset(noting)               // until the run has noted it, which claim hears
 		ctx, done := detached(listening) // what is under way when the listening ends is no failure
-		noted := j.roll.attend(ctx, id, x.name, runs.Inquires)
+		noted := j.attendance.attend(ctx, id, x.name, runs.Inquires)
 		if done(); !noted {
 			over.Reset(rollCall)
 		}
@@ -107,9 +107,9 @@ func (j *joins) askAgain(listening context.Context, end context.CancelFunc, x *e
 // by request, whether its client has continued from there. A client that was asked, and
 // whose next request with the answer failed, was not answered. The two may be recorded
 // in either order.
-type answers map[string]struct{ given, left bool }
+type answers map[string]struct{ given, continued bool }
 
-func (a answers) hear(says *runs.Attended) {
+func (a answers) add(says *runs.Attended) {
 	switch {
 	case says.Says == runs.Answered:
 		of := a[says.Request]
@@ -117,25 +117,25 @@ func (a answers) hear(says *runs.Attended) {
 		a[says.Request] = of
 	case says.Says == runs.Joined && says.Of != "":
 		of := a[says.Of]
-		of.left = true
+		of.continued = true
 		a[says.Of] = of
 	}
 }
 
-// stand reports whether a client was given an answer and has not continued from it.
-func (a answers) stand() bool {
+// outstanding reports whether a client was given an answer and has not continued from it.
+func (a answers) outstanding() bool {
 	for _, of := range a {
-		if of.given && !of.left {
+		if of.given && !of.continued {
 			return true
 		}
 	}
 	return false
 }
 
-// turnedAway is for a request that wanted to join a run with a waiting client. If that
+// departAfterRefusal is for a request that wanted to join a run with a waiting client. If that
 // client leaves at this moment, it takes the request for its successor and does not end
 // the run: so the request ends it, if no other waits.
-func (j *joins) turnedAway(ctx context.Context, x *exchange, id runs.RunID) {
+func (j *joins) departAfterRefusal(ctx context.Context, x *exchange, id runs.RunID) {
 	x.joined = false
 	if !x.outlives {
 		j.departures.depart(ctx, x, id, true)

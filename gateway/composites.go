@@ -18,7 +18,7 @@ type composites struct {
 	starts     *starts
 	calls      *calls
 	served     *served
-	roll       *attendance
+	attendance *attendance
 	departures *departures
 	streams    *streams
 	views      *taskViews

@@ -23,9 +23,9 @@ type Credentials interface {
 	KeepForwarded(ctx context.Context, caller, run string, what backends.Forwarded) (as string, drop func(), err error)
 }
 
-// maxTold bounds the runs that are signalled about a credential. The others find it by
+// maxSignalled bounds the runs that are signalled about a credential. The others find it by
 // themselves.
-const maxTold = 1000
+const maxSignalled = 1000
 
 // Deposits bring runs the credentials that come with their callers' requests.
 type deposits struct {
@@ -37,10 +37,10 @@ type deposits struct {
 // wanted reports whether any backend wants the credentials of callers.
 func (d *deposits) wanted() bool { return d.credentials != nil }
 
-// leave makes of a request's token what runs of its sender need, which may outlive the
+// deposit makes of a request's token what runs of its sender need, which may outlive the
 // request, and has those that wait for it continue. It gives the backends that can be
 // called now, of those that are needed.
-func (d *deposits) leave(ctx context.Context, who auth.Identity, needed ...string) (good []string) {
+func (d *deposits) deposit(ctx context.Context, who auth.Identity, needed ...string) (good []string) {
 	if d.credentials == nil || who.Token == "" {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (d *deposits) leave(ctx context.Context, who auth.Identity, needed ...strin
 	defer cancel()
 	good, given := d.credentials.Deposit(ctx, behalf(who), needed)
 	if len(given) > 0 {
-		go d.tellRuns(who.Caller(), given)
+		go d.resumeRuns(who.Caller(), given)
 	}
 	return good
 }
@@ -60,11 +60,11 @@ func (d *deposits) keeper(caller string, what backends.Forwarded) func(context.C
 	}
 }
 
-// tellRuns has the runs of a caller continue that wait for credentials of backends.
-func (d *deposits) tellRuns(caller string, given []string) {
+// resumeRuns has the runs of a caller continue that wait for credentials of backends.
+func (d *deposits) resumeRuns(caller string, given []string) {
 	ctx, cancel := detached(context.Background())
 	defer cancel()
-	waiting, err := d.runs.List(ctx, runs.Filter{Caller: caller, Waiting: true, Limit: maxTold})
+	waiting, err := d.runs.List(ctx, runs.Filter{Caller: caller, Waiting: true, Limit: maxSignalled})
 	if err != nil {
 		d.log.Warn("cannot find runs that wait for credentials; they check from time to time", "error", err)
 		return
@@ -72,13 +72,13 @@ func (d *deposits) tellRuns(caller string, given []string) {
 	for _, run := range waiting {
 		for _, e := range run.Open() {
 			if run.Caller == caller && e.Kind == runs.Credentials && slices.Contains(given, e.Backend) {
-				d.tellRun(ctx, caller, run.ID, e.ID)
+				d.signalRun(ctx, caller, run.ID, e.ID)
 			}
 		}
 	}
 }
 
-func (d *deposits) tellRun(ctx context.Context, caller string, run runs.RunID, elicitation string) {
+func (d *deposits) signalRun(ctx context.Context, caller string, run runs.RunID, elicitation string) {
 	_, err := d.runs.Answer(ctx, run, runs.Answer{ElicitationID: elicitation, Action: accept, By: caller, Via: runs.ViaRequest})
 	if err != nil { // most likely it continued by itself
 		d.log.Debug("cannot signal credentials to a run", "run", run, "elicitation", elicitation, "error", err)
@@ -89,18 +89,18 @@ func (d *deposits) tellRun(ctx context.Context, caller string, run runs.RunID, e
 // request gives a run of its sender what it waits for.
 func (s *asking) bringCredentials(e runs.Elicitation) {
 	own := s.at.Owner == "" || s.at.Owner == s.x.caller.Subject
-	if e.Kind != runs.Credentials || !own || s.brought[e.Backend] || !s.on.deposits.wanted() {
+	if e.Kind != runs.Credentials || !own || s.tried[e.Backend] || !s.on.deposits.wanted() {
 		return
 	}
-	if s.brought == nil {
-		s.brought = map[string]bool{}
+	if s.tried == nil {
+		s.tried = map[string]bool{}
 	}
-	s.brought[e.Backend] = true
+	s.tried[e.Backend] = true
 	go func(d *deposits, who auth.Identity, run runs.RunID) {
 		ctx, cancel := detached(context.Background())
 		defer cancel()
-		if slices.Contains(d.leave(ctx, who, e.Backend), e.Backend) {
-			d.tellRun(ctx, who.Caller(), run, e.ID)
+		if slices.Contains(d.deposit(ctx, who, e.Backend), e.Backend) {
+			d.signalRun(ctx, who.Caller(), run, e.ID)
 		}
 	}(s.on.deposits, s.x.who, s.at.Run)
 }

@@ -99,16 +99,16 @@ func (d *deliveries) wasAnswered(ctx context.Context, callerID string, run *runs
 	if d.answers != nil && d.answers.Answered(string(run.ID)) {
 		return true, nil
 	}
-	told := answers{}
+	given := answers{}
 	for e, err := range d.runs.Follow(ctx, run.ID, 0) {
 		if err != nil {
 			return false, err
 		}
 		if e.Kind == runs.EventAttended {
-			told.hear(e.Attended)
+			given.add(e.Attended)
 		}
 	}
-	if told.stand() {
+	if given.outstanding() {
 		return true, nil
 	}
 	since, noted := *run.Closed, time.Now().Add(rollCall)

@@ -15,7 +15,7 @@ import (
 type departures struct {
 	runs       Runs
 	calls      *calls
-	roll       *attendance
+	attendance *attendance
 	served     *served
 	deliveries *deliveries
 	leavers    leavers
@@ -48,7 +48,7 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 		ds.deliveries.soon(func() {
 			ctx, done := detached(ctx)
 			defer done()
-			switch noted := ds.roll.attend(ctx, id, x.name, runs.Answered); {
+			switch noted := ds.attendance.attend(ctx, id, x.name, runs.Answered); {
 			case x.asks: // if it has ended meanwhile, the client has gone on
 				ds.served.noted(id)
 			case !noted:
@@ -101,11 +101,11 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 			}
 			after = f.event.Seq
 			heard := d.asked
-			switch d.hears(f.event) {
-			case leaveIt:
+			switch d.react(f.event) {
+			case giveUp:
 				return
 			case respond:
-				ds.roll.respondsTo(ctx, id, x, f.event)
+				ds.attendance.respondsTo(ctx, id, x, f.event)
 			}
 			if d.asked > heard {
 				grace.Reset(rollCall)
@@ -117,7 +117,7 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 				return
 			}
 			d.asks++
-			if d.leaving = ds.roll.attend(ctx, id, x.name, runs.Leaving); !d.leaving {
+			if d.leaving = ds.attendance.attend(ctx, id, x.name, runs.Leaving); !d.leaving {
 				ds.log.WarnContext(ctx, "not cancelling the run of a disconnected client: it has ended, or another client may wait for it", "run", id)
 				return
 			}
@@ -142,20 +142,20 @@ type departure struct {
 type reaction int
 
 const (
-	waitOn  reaction = iota
-	leaveIt          // the run has ended, or is another's to end
-	respond          // another request asks who waits: this one may still end the run
+	keepWaiting reaction = iota
+	giveUp               // the run has ended, or is another's to end
+	respond              // another request asks who waits: this one may still end the run
 )
 
-// hears decides about an event. Another request that waits or was answered takes the
+// react decides about an event. Another request that waits or was answered takes the
 // run over: its client has come back, or it answers Here. Of requests that ask at the
 // same time the first decides: if they answered each other, none would.
-func (d *departure) hears(e runs.Event) reaction {
+func (d *departure) react(e runs.Event) reaction {
 	if e.Kind == runs.EventDone {
-		return leaveIt
+		return giveUp
 	}
 	if e.Kind != runs.EventAttended {
-		return waitOn
+		return keepWaiting
 	}
 	says := e.Attended.Says
 	if e.Attended.Request == d.x.name {
@@ -163,7 +163,7 @@ func (d *departure) hears(e runs.Event) reaction {
 		if says == runs.Leaving {
 			d.asked++
 		}
-		return waitOn
+		return keepWaiting
 	}
 	replaced := false
 	switch says {
@@ -178,9 +178,9 @@ func (d *departure) hears(e runs.Event) reaction {
 		replaced = d.asked == 0
 	}
 	if d.current && replaced {
-		return leaveIt
+		return giveUp
 	}
-	return waitOn
+	return keepWaiting
 }
 
 // Leavers are the requests whose clients are gone and that end their runs after the

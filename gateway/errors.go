@@ -32,7 +32,7 @@ func errorResult(id runs.RunID, err error) *result {
 	var unknown *registry.NotFoundError
 	var drifted *registry.DriftError
 	var full *QuotaError
-	var away *awayError
+	var unseen *unseenError
 	var crowded *web.FullError
 	switch {
 	case errors.As(err, &known):
@@ -49,8 +49,8 @@ func errorResult(id runs.RunID, err error) *result {
 		e.Code, e.Retryable, e.Message = codes.Unavailable, true, crowded.Error()
 	case errors.Is(err, errKeyReused):
 		e.Code, e.Category, e.Message = codes.KeyReused, codes.CategoryValidation, err.Error()
-	case errors.As(err, &away):
-		e.Code, e.Category, e.Retryable, e.Tool, e.Message = codes.BackendUnavailable, codes.CategoryTool, true, away.tool, away.Error()
+	case errors.As(err, &unseen):
+		e.Code, e.Category, e.Retryable, e.Tool, e.Message = codes.BackendUnavailable, codes.CategoryTool, true, unseen.tool, unseen.Error()
 	case errors.Is(err, errToolGone):
 		e.Code, e.Category, e.Retryable, e.Message = codes.ToolUnavailable, codes.CategoryTool, true, err.Error()
 	case errors.Is(err, runs.ErrMayHaveStarted):
@@ -113,10 +113,10 @@ func failedRun(e *runs.Error, effects *runs.Effects) *result {
 	}
 	b.WriteString(strings.TrimRight(e.Message, ". \n"))
 	b.WriteString(".")
-	told := *e
-	told.Hint = runs.Hint(e, effects)
-	if told.Hint != "" {
-		b.WriteString(" " + told.Hint)
+	shown := *e
+	shown.Hint = runs.Hint(e, effects)
+	if shown.Hint != "" {
+		b.WriteString(" " + shown.Hint)
 	}
 	if e.RunID != "" {
 		fmt.Fprintf(&b, " (run %s)", e.RunID)
@@ -128,7 +128,7 @@ func failedRun(e *runs.Error, effects *runs.Effects) *result {
 	if !effects.Repeatable() {
 		r.set(metaEffects, effects)
 	}
-	return r.set(metaError, reported{Error: &told, Step: e.StepID})
+	return r.set(metaError, reported{Error: &shown, Step: e.StepID})
 }
 
 // reported is an error with the step's ID also as the publishing document has it.

@@ -187,7 +187,7 @@ func noRequest(w http.ResponseWriter, body []byte) {
 // mcp-go has answered or there is no answer.
 func (f *endpoint) handle(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) *exchange {
 	if m.isRequest() {
-		f.deposits.leave(r.Context(), c.who)
+		f.deposits.deposit(r.Context(), c.who)
 	}
 	x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
 	x.badParams = badParams
@@ -245,7 +245,7 @@ func (f *endpoint) resume(w http.ResponseWriter, r *http.Request, c *client, las
 		http.Error(w, "unknown "+mcp.HeaderLastEventID, http.StatusBadRequest)
 		return
 	}
-	f.deposits.leave(r.Context(), c.who)
+	f.deposits.deposit(r.Context(), c.who)
 	out := newSink(w, r, true)
 	x := newExchange(r.Context(), c, at.ID, &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out)
 	x.name = newNonce()

@@ -19,7 +19,7 @@ import (
 type joins struct {
 	runs       Runs
 	rights     *rights
-	roll       *attendance
+	attendance *attendance
 	served     *served
 	deliveries *deliveries
 	departures *departures
@@ -141,9 +141,9 @@ func (j *joins) join(ctx context.Context, x *exchange, run *runs.Run) {
 	switch request := x.dialect.requestName(x.client, x.id); {
 	case run.Closed != nil || request != "" && run.Request == request:
 	case request != "":
-		j.roll.attend(ctx, run.ID, request, runs.Named)
+		j.attendance.attend(ctx, run.ID, request, runs.Named)
 	default:
-		x.joined = j.roll.attend(ctx, run.ID, x.name, runs.Joined)
+		x.joined = j.attendance.attend(ctx, run.ID, x.name, runs.Joined)
 	}
 }
 

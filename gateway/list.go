@@ -112,7 +112,7 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 		return err
 	}
 	hints, err := d.DeriveAnnotations(b.t.find, b.listing.find)
-	if err != nil && !b.away(d) { // what cannot be known yet contradicts nothing
+	if err != nil && !b.usesUnseen(d) { // what cannot be known yet contradicts nothing
 		return fmt.Errorf("annotations: %w", err)
 	}
 	c := &composite{def: d, entry: o.Entry}
@@ -167,7 +167,7 @@ func (b *builder) complete(d *definitions.Definition) error {
 			if _, ok := b.t.find(name); ok {
 				continue
 			}
-			if _, away := b.t.unseen(name); away { // calls return the error
+			if _, mayCome := b.t.unseen(name); mayCome { // calls return the error
 				continue
 			}
 			if i == 0 {
@@ -179,14 +179,14 @@ func (b *builder) complete(d *definitions.Definition) error {
 	return nil
 }
 
-// away reports whether a backend that has not answered yet may offer a tool that a
+// usesUnseen reports whether a backend that has not answered yet may offer a tool that a
 // composite tool, or one that it calls, uses.
-func (b *builder) away(d *definitions.Definition) bool {
+func (b *builder) usesUnseen(d *definitions.Definition) bool {
 	called, _ := d.Called(b.listing.find)
 	for _, used := range append(called, d) {
 		if slices.ContainsFunc(used.ToolNames(), func(name string) bool {
-			_, away := b.t.unseen(name)
-			return away
+			_, mayCome := b.t.unseen(name)
+			return mayCome
 		}) {
 			return true
 		}

@@ -15,22 +15,22 @@ import (
 // second. That is no event to wait for, so a stream polls: every second while there is
 // news, and less and less often while there is none.
 const (
-	firstLook = time.Second
-	lastLook  = 5 * time.Second
+	firstPoll = time.Second
+	lastPoll  = 5 * time.Second
 	// How many steps are reported after one poll; the others follow after the next.
-	mostTold = 5
+	maxReported = 5
 )
 
 // due reports when the steps under way are to be looked after.
 func (s *report) due() <-chan time.Time { return s.poller.timer.C }
 
-// found is what look has found.
+// found is what poll has found.
 func (s *report) found() <-chan []runs.StepProgress { return s.poller.seen }
 
-// look asks what is under way, without keeping the stream waiting.
-func (s *report) look(ctx context.Context) {
+// poll asks what is under way, without keeping the stream waiting.
+func (s *report) poll(ctx context.Context) {
 	if len(s.running) == 0 {
-		s.poller.again(lastLook) // costs nothing
+		s.poller.again(lastPoll) // costs nothing
 		return
 	}
 	go func() {
@@ -43,14 +43,14 @@ func (s *report) look(ctx context.Context) {
 }
 
 // news sends the client what is new, and plans the next poll.
-func (s *report) news(found []runs.StepProgress) (told bool) {
+func (s *report) news(found []runs.StepProgress) (sent bool) {
 	news := s.poller.news(s.named(found))
 	for _, p := range news {
 		state := &StepState{Path: p.StepPath, Status: StepRunning, What: p.Message, Error: p.Failure, Progress: p.Progress, Total: p.Total}
 		if p.Attempt > 1 {
 			state.Attempt = p.Attempt
 		}
-		s.tell(progressMessage(p), state)
+		s.notifyStep(progressMessage(p), state)
 	}
 	return len(news) > 0
 }
@@ -74,14 +74,14 @@ type progressPoller struct {
 	timer  *time.Timer
 	wanted bool // the client wants progress
 	pause  time.Duration
-	seen   chan []runs.StepProgress // what one look found
-	told   map[runs.StepPath]runs.StepProgress
+	seen   chan []runs.StepProgress // what one poll found
+	sent   map[runs.StepPath]runs.StepProgress
 }
 
 // newProgressPoller looks for clients that want progress; for others it does nothing.
 func newProgressPoller(token json.RawMessage) *progressPoller {
-	l := &progressPoller{timer: time.NewTimer(firstLook), wanted: !isNull(token), pause: firstLook, seen: make(chan []runs.StepProgress, 1),
-		told: map[runs.StepPath]runs.StepProgress{}}
+	l := &progressPoller{timer: time.NewTimer(firstPoll), wanted: !isNull(token), pause: firstPoll, seen: make(chan []runs.StepProgress, 1),
+		sent: map[runs.StepPath]runs.StepProgress{}}
 	if !l.wanted {
 		l.timer.Stop()
 	}
@@ -90,8 +90,8 @@ func newProgressPoller(token json.RawMessage) *progressPoller {
 
 // began has a step that started looked after soon.
 func (l *progressPoller) began() {
-	if l.pause > firstLook && l.wanted && l.timer.Stop() { // otherwise a look is under way
-		l.again(firstLook)
+	if l.pause > firstPoll && l.wanted && l.timer.Stop() { // otherwise a poll is under way
+		l.again(firstPoll)
 	}
 }
 
@@ -103,16 +103,16 @@ func (l *progressPoller) again(pause time.Duration) {
 // news is what was not sent yet; it plans the next poll.
 func (l *progressPoller) news(found []runs.StepProgress) []runs.StepProgress {
 	news := slices.DeleteFunc(found, func(p runs.StepProgress) bool {
-		return p.StepPath == "" || p.Progress == 0 && p.Message == "" && p.Failure == "" || l.told[p.StepPath] == p
+		return p.StepPath == "" || p.Progress == 0 && p.Message == "" && p.Failure == "" || l.sent[p.StepPath] == p
 	})
 	if len(news) > 0 {
-		l.again(firstLook)
+		l.again(firstPoll)
 	} else {
-		l.again(min(l.pause*3/2, lastLook))
+		l.again(min(l.pause*3/2, lastPoll))
 	}
-	news = news[:min(len(news), mostTold)]
+	news = news[:min(len(news), maxReported)]
 	for _, p := range news {
-		l.told[p.StepPath] = p
+		l.sent[p.StepPath] = p
 	}
 	return news
 }

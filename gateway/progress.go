@@ -84,7 +84,7 @@ func (s *report) step(e runs.Event) {
 	if e.StepEnded {
 		delete(s.running, e.StepPath)
 		state.Status, state.Error, state.Ended = e.StepStatus, e.StepError, e.At
-		s.tell(fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus), state)
+		s.notifyStep(fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus), state)
 		return
 	}
 	s.running[e.StepPath] = e.Activity
@@ -93,7 +93,7 @@ func (s *report) step(e runs.Event) {
 	if e.What != "" {
 		message += ": " + e.What
 	}
-	s.tell(message, state)
+	s.notifyStep(message, state)
 }
 
 // said reports a script's message.
@@ -102,18 +102,18 @@ func (s *report) said(e runs.Event) {
 	if e.ByScript {
 		state.Progress, state.Total = e.Done, e.Total
 	}
-	s.tell(e.What, state)
+	s.notifyStep(e.What, state)
 }
 
 // opened reports an elicitation of a step.
 func (s *report) opened(e runs.Elicitation) {
-	s.tell(waitsFor(e), &StepState{Path: e.StepPath, Status: StepWaiting, What: e.Message, Started: e.Opened})
+	s.notifyStep(waitsFor(e), &StepState{Path: e.StepPath, Status: StepWaiting, What: e.Message, Started: e.Opened})
 }
 
 // closed reports the outcome of an elicitation.
 func (s *report) closed(e runs.Event) {
 	is := e.Elicitation
-	s.tell(fmt.Sprintf("%s: %s", is.StepPath, cmp.Or(answerWords[is.Action], string(is.State))),
+	s.notifyStep(fmt.Sprintf("%s: %s", is.StepPath, cmp.Or(answerWords[is.Action], string(is.State))),
 		&StepState{Path: is.StepPath, Status: runs.GateStatus(is.State), What: answerWords[is.Action], Started: is.Opened, Ended: e.At})
 }
 
@@ -135,17 +135,17 @@ func (s *report) status() string {
 	return "running"
 }
 
-// say sends a progress notification, if the client wants them.
-func (s *report) say(message string) { s.tell(message, nil) }
+// notifyText sends a progress notification, if the client wants them.
+func (s *report) notifyText(message string) { s.notifyStep(message, nil) }
 
-// tell sends a notification about a step; nil = about none.
-func (s *report) tell(message string, step *StepState) {
+// notifyStep sends a notification about a step; nil = about none.
+func (s *report) notifyStep(message string, step *StepState) {
 	if isNull(s.at.Token) {
 		return
 	}
 	next, total := advance(s.at.Progress, s.done), s.total
 	if s.counts || total == 0 {
-		next = inch(s.at.Progress, s.done, total)
+		next = smallStep(s.at.Progress, s.done, total)
 	}
 	switch {
 	case total == 0 || next <= total:
@@ -186,9 +186,9 @@ func advance(last, done float64) float64 {
 	return base + k/(k+1)
 }
 
-// inch is the next progress value where a script counts, or none does: what is done, or
+// smallStep is the next progress value where a script counts, or none does: what is done, or
 // the last one and a step too small for a bar to show.
-func inch(last, done, total float64) float64 {
+func smallStep(last, done, total float64) float64 {
 	if done > last {
 		return done
 	}

@@ -180,9 +180,9 @@ const (
 
 // About is what a client answers.
 type about struct {
-	gate string // the elicitation
-	what string // Elicitation.Question, as the client was asked; "" = what is asked now
-	name string // of the question; "" = it has none
+	elicitation string // its ID
+	question    string // Elicitation.Question, as the client was asked; "" = what is asked now
+	asking      string // name of the asking; "" = it has none
 }
 
 // sent explains, for an error of answer, that the run has the answer and takes it when
@@ -203,7 +203,7 @@ func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to a
 	if !ok {
 		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{Run: of, ElicitationID: to.gate, Question: to.what, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.name, Allowed: func(e runs.Elicitation) bool {
+	answer := runs.Answer{Run: of, ElicitationID: to.elicitation, Question: to.question, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.asking, Allowed: func(e runs.Elicitation) bool {
 		return qs.rights.allow(c.who, auth.Answer, auth.Object{Tool: of.Tool, Owner: of.Caller, Approvers: e.Approvers})
 	}}
 	switch action {
@@ -218,9 +218,9 @@ func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to a
 	decision, err := qs.runs.Answer(ctx, run, answer)
 	switch {
 	case sent(err):
-		qs.log.WarnContext(ctx, "an answer is not valid yet", "run", run, "elicitation", to.gate, "by", answer.By, "error", err)
+		qs.log.WarnContext(ctx, "an answer is not valid yet", "run", run, "elicitation", to.elicitation, "by", answer.By, "error", err)
 	case err == nil && !decision.Won:
-		qs.log.InfoContext(ctx, "an answer was too late", "run", run, "elicitation", to.gate, "by", answer.By, "won", decision.By)
+		qs.log.InfoContext(ctx, "an answer was too late", "run", run, "elicitation", to.elicitation, "by", answer.By, "won", decision.By)
 	}
 	return err
 }

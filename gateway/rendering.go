@@ -19,7 +19,7 @@ type streams struct {
 	results    *results
 	views      *taskViews
 	questions  *questions
-	roll       *attendance
+	attendance *attendance
 	deliveries *deliveries
 	deposits   *deposits
 	tokens     *sealer

@@ -59,7 +59,7 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	own := st.Owner == "" && st.Tool != awaitTool
 	x.countsAnswer = x.countsAnswer || st.From != ""
 	if x.dialect.sendsAgain() && own { // before its answers count: the call is lost if this request is
-		x.joined = cs.roll.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From})
+		x.joined = cs.attendance.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From})
 	}
 	reasons, pages, answered := st.unknownKeys(x.params.InputResponses), map[string]string{}, map[string]bool{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
@@ -72,7 +72,7 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 			continue
 		}
 		var invalid *runs.InvalidAnswerError
-		switch err := cs.questions.answer(ctx, x.client, st.Run, about{gate: gate, what: st.Asks[gate]}, raw); {
+		switch err := cs.questions.answer(ctx, x.client, st.Run, about{elicitation: gate, question: st.Asks[gate]}, raw); {
 		case errors.As(err, &invalid):
 			reasons[gate] = invalid.Reason
 		case sent(err):

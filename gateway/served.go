@@ -47,9 +47,9 @@ func (s *served) begin(id runs.RunID, x *exchange) {
 	}
 }
 
-// give has a run that ended unanswered be that of a request, unless another request
+// assign has a run that ended unanswered be that of a request, unless another request
 // here has it: two calls that are sent again at once are two, and not both the one.
-func (s *served) give(id runs.RunID, x *exchange) bool {
+func (s *served) assign(id runs.RunID, x *exchange) bool {
 	if s.settled(id) {
 		return false
 	}
@@ -131,10 +131,10 @@ func (s *served) attended(id runs.RunID) bool {
 	return r != nil && !r.answered && r.asked == 0 && len(r.waiting) > 0
 }
 
-// responds reports whether a request here is the first to respond to a roll call:
+// respondsFirst reports whether a request here is the first to respond to a roll call:
 // one is enough, and each that waits would be as many signals as requests that ask,
 // squared.
-func (s *served) responds(id runs.RunID, seq int64) bool {
+func (s *served) respondsFirst(id runs.RunID, seq int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[id]

@@ -18,7 +18,7 @@ type starts struct {
 	rights   *rights
 	tools    *toolset
 	deposits *deposits
-	new      *newcomers
+	unseen   *unseenBackends
 	joins    *joins
 	computes *computing
 	limits   *runs.ScriptLimits // of scripts; nil = the defaults
@@ -30,7 +30,7 @@ type starts struct {
 func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Started, error) {
 	for {
 		started, err := s.startNow(ctx, x, c)
-		if !s.new.answered(ctx, x.who, err) {
+		if !s.unseen.answered(ctx, x.who, err) {
 			return started, err
 		}
 	}
@@ -45,26 +45,26 @@ func (s *starts) startNow(ctx context.Context, x *exchange, c *composite) (runs.
 		return runs.Started{}, err
 	}
 	tools, err := s.snapshot(x.who, c.def)
-	var away *awayError
-	if err != nil && !errors.As(err, &away) {
+	var unseen *unseenError
+	if err != nil && !errors.As(err, &unseen) {
 		return runs.Started{}, err
 	}
-	if err := s.tools.checkDrift(c); err != nil && away == nil {
+	if err := s.tools.checkDrift(c); err != nil && unseen == nil {
 		return runs.Started{}, err
 	}
-	x.writes = away != nil
+	x.writes = unseen != nil
 	for _, t := range tools {
 		x.writes = x.writes || t.Effect != definitions.Read
 	}
-	s.deposits.leave(ctx, x.who, s.tools.backendsOf(c.def, tools)...)
+	s.deposits.deposit(ctx, x.who, s.tools.backendsOf(c.def, tools)...)
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: s.rights.ruled(), ScriptLimits: s.limits, MaxDepth: s.maxDepth}
 	if !x.forwarded.Nothing() {
 		req.Keep = s.deposits.keeper(x.caller.Subject, x.forwarded)
 	}
-	if away != nil { // an existing run needs no backend
-		req.Lacks = away
+	if unseen != nil { // an existing run needs no backend
+		req.Lacks = unseen
 	}
 	return s.joins.start(ctx, x, req)
 }
@@ -97,7 +97,7 @@ func (s *starts) addDynamic(who auth.Identity, d *definitions.Definition, tools 
 // plan is the plan of the run that a call would start.
 func (s *starts) plan(ctx context.Context, x *exchange, d *definitions.Definition) (*result, error) {
 	tools, err := s.snapshot(x.who, d)
-	for s.new.answered(ctx, x.who, err) {
+	for s.unseen.answered(ctx, x.who, err) {
 		tools, err = s.snapshot(x.who, d)
 	}
 	if err != nil {

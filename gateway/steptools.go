@@ -76,10 +76,10 @@ func probeOf(t backends.Tool) *definitions.Probe {
 func Snapshot(d *definitions.Definition, find definitions.Tools, unseen func(name string) (backend string, ok bool)) (map[string]definitions.Tool, error) {
 	tools := map[string]definitions.Tool{}
 	for _, name := range d.ToolNames() {
-		backend, away := unseen(name) // before it is looked for: it may come meanwhile
+		backend, mayCome := unseen(name) // before it is looked for: it may come meanwhile
 		t, ok := find(name)
-		if !ok && away {
-			return nil, &awayError{tool: name, backend: backend}
+		if !ok && mayCome {
+			return nil, &unseenError{tool: name, backend: backend}
 		}
 		if !ok {
 			return nil, fmt.Errorf("tool %s of composite tool %s: %w", name, d.Name, errToolGone)

@@ -20,15 +20,15 @@ type stream struct {
 	asking *asking
 	report *report
 
-	late   bool  // patience has run out
-	held   bool  // the run is quarantined
-	behind bool  // catchUp has to be called again
-	told   int64 // Seq of the last event that the stream before this one has rendered
+	late        bool  // patience has run out
+	quarantined bool  // the run is quarantined
+	mustCatchUp bool  // catchUp has to be called again
+	rendered    int64 // Seq of the last event that the stream before this one has rendered
 }
 
 func newStream(r *rendering) *stream {
 	asks := &asking{rendering: r}
-	return &stream{rendering: r, asking: asks, report: newReport(r, asks), told: r.at.Seq}
+	return &stream{rendering: r, asking: asks, report: newReport(r, asks), rendered: r.at.Seq}
 }
 
 // run handles what happens until the call is answered.
@@ -48,7 +48,7 @@ func (s *stream) run(ctx context.Context) {
 		case <-patience:
 			s.late = true
 		case <-s.report.due():
-			s.report.look(ctx)
+			s.report.poll(ctx)
 		case found := <-s.report.found():
 			quiet = !s.report.news(found) && quiet
 		case <-tick.C:
@@ -93,7 +93,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	if !ok || f.err != nil {
 		return s.lost(ctx, f.err)
 	}
-	if s.behind {
+	if s.mustCatchUp {
 		if err := s.catchUp(ctx); err != nil {
 			return s.lost(ctx, err)
 		}
@@ -105,12 +105,12 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	s.x.lastSeq = e.Seq
 	if e.Kind == runs.EventAttended {
 		if s.x.name != "" && s.x.isThere() {
-			go s.on.roll.respondsTo(ctx, s.at.Run, s.x, e)
+			go s.on.attendance.respondsTo(ctx, s.at.Run, s.x, e)
 		}
 		return false
 	}
 	s.report.count(e)
-	if e.Seq <= s.told && e.Kind != runs.EventDone {
+	if e.Seq <= s.rendered && e.Kind != runs.EventDone {
 		s.report.recall(e)
 		return false
 	}
@@ -121,11 +121,11 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	case runs.EventSaid:
 		s.report.said(e)
 	case runs.EventQuarantined:
-		s.held = true
-		s.report.say("the run is " + quarantinedWords)
+		s.quarantined = true
+		s.report.notifyText("the run is " + quarantinedWords)
 	case runs.EventReleased:
-		s.held = false
-		s.report.say("the run was released by an operator")
+		s.quarantined = false
+		s.report.notifyText("the run was released by an operator")
 	case runs.EventOpened:
 		return s.opened(ctx, e.Elicitation)
 	case runs.EventAsked:
@@ -144,7 +144,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 
 // opened asks about an elicitation, if it is still open.
 func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
-	if !s.looks() {
+	if !s.readsRun() {
 		s.asking.add(*e)
 	} else if run, err := s.on.runs.Get(ctx, s.at.Run); err == nil {
 		s.know(run)
@@ -157,16 +157,16 @@ func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool
 	return s.ask()
 }
 
-// looks reports whether the state of the run is read before the client is asked: an
+// readsRun reports whether the state of the run is read before the client is asked: an
 // event may be old where the run is older than the call, and a client that is asked by
 // ending its request is to be asked about all that is open.
-func (s *stream) looks() bool {
+func (s *stream) readsRun() bool {
 	return s.resumed || s.at.Attached || !s.x.dialect.keepsQuestions()
 }
 
 // know takes over the state of a run.
 func (s *stream) know(run *runs.Run) {
-	s.held = run.Status == runs.Quarantined
+	s.quarantined = run.Status == runs.Quarantined
 	s.asking.know(run)
 }
 
@@ -202,7 +202,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 		return nil
 	}
 	run, err := s.on.rights.permitted(ctx, s.x.who, auth.See, s.at.Run)
-	if s.behind = err != nil; err == nil {
+	if s.mustCatchUp = err != nil; err == nil {
 		s.know(run)
 	}
 	return err
@@ -249,7 +249,7 @@ func (s *stream) handOut() {
 			h.Questions[i].NotTaken = notTaken(gt.reason)
 		}
 	}
-	if s.held {
+	if s.quarantined {
 		h.Status = statusQuarantined
 	}
 	s.answer(h.result(s.on.tools.now().fits(s.at.Tool)), runState{Status: h.Status, ApprovalURL: h.ApprovalURL})
@@ -272,7 +272,7 @@ func (s *stream) keepAlive(quiet bool) {
 		s.x.out.comment()
 		return
 	}
-	s.report.say(s.status())
+	s.report.notifyText(s.status())
 }
 
 // status reports what the run does.

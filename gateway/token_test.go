@@ -95,7 +95,7 @@ func TestInch(t *testing.T) {
 	var got []float64
 	last := -1.0
 	for _, done := range []float64{0, 0, 0, 0.25, 0.25, 1, 1, 0.5} {
-		last = inch(last, done, 1)
+		last = smallStep(last, done, 1)
 		got = append(got, last)
 	}
 	want := []float64{0, 0.000001, 0.000002, 0.25, 0.250001, 1, 1.000001, 1.000002}
@@ -103,7 +103,7 @@ func TestInch(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, last := range []float64{1 << 53, 1e18} {
-		if next := inch(last, 0, last); next <= last {
+		if next := smallStep(last, 0, last); next <= last {
 			t.Errorf("%v follows %v", next, last)
 		}
 	}

@@ -158,13 +158,13 @@ func (t *toolset) withVersions(err error, known func(registry.Entry) bool) error
 	if !errors.As(err, &missing) {
 		return err
 	}
-	told := &registry.NotFoundError{Reference: missing.Reference, Versions: slices.Clone(missing.Versions)}
+	shown := &registry.NotFoundError{Reference: missing.Reference, Versions: slices.Clone(missing.Versions)}
 	for _, e := range t.registry.Versions(missing.Reference.Name) {
 		if !known(e) {
-			told.Versions = slices.DeleteFunc(told.Versions, func(v string) bool { return v == e.Published.Version })
+			shown.Versions = slices.DeleteFunc(shown.Versions, func(v string) bool { return v == e.Published.Version })
 		}
 	}
-	return told
+	return shown
 }
 
 func withoutVersions(name string) error {

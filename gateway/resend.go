@@ -11,16 +11,16 @@ import (
 
 // Limits of looking for the run of a call that is sent again.
 const (
-	maxWindow  = 12 * time.Hour  // of Options.ReattachWindow: Temporal keeps runs for twice as long at least
-	era        = 12 * time.Hour  // in which the runs of a call are counted
-	minBack    = time.Hour       // into an era for which runs of the one before are looked at
-	clockSkew  = 2 * time.Second // that the clocks of replicas may differ at the end of an era
-	lookBack   = 10              // runs of a call that may have lost their clients, the last ones
-	maxAtOnce  = 50              // runs of one call that others start while it is looked for one
-	farthestNo = 1 << 20         // runs of one call in an era
-	// closing is how long it may take until a connection that a client has closed
+	maxWindow    = 12 * time.Hour  // of Options.ReattachWindow: Temporal keeps runs for twice as long at least
+	era          = 12 * time.Hour  // in which the runs of a call are counted
+	minBack      = time.Hour       // into an era for which runs of the one before are looked at
+	clockSkew    = 2 * time.Second // that the clocks of replicas may differ at the end of an era
+	lookBack     = 10              // runs of a call that may have lost their clients, the last ones
+	maxAtOnce    = 50              // runs of one call that others start while it is looked for one
+	maxRunNumber = 1 << 20         // runs of one call in an era
+	// closeDelay is how long it may take until a connection that a client has closed
 	// is known to be: a client that calls again at once, on another, may be faster.
-	closing = 50 * time.Millisecond
+	closeDelay = 50 * time.Millisecond
 )
 
 // startOrJoin starts a run, unless there is one of the same call whose answer was
@@ -42,7 +42,7 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 		same = append(same, "forwarded", forwarded)
 	}
 	x.countsAnswer = true
-	a := again{j: j, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: j.now(), began: time.Now()}
+	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
 	if x.connected.Err() != nil && !x.outlives {
 		return runs.Started{}, errClientGone
@@ -91,8 +91,8 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 	return runs.Started{}, fmt.Errorf("too many calls of %s at once:  %w", a.tool, runs.ErrUnavailable)
 }
 
-// An again is a call that may be one sent again.
-type again struct {
+// A resentCall is a call that may be one sent again.
+type resentCall struct {
 	j          *joins
 	x          *exchange
 	tool, call string
@@ -104,15 +104,15 @@ type again struct {
 // started. It may have sent the call again, on a connection that was faster.
 var errClientGone = errors.New("the client closed its connection before the call was started")
 
-func (a *again) series(of int64) string { return a.call + fmt.Sprint(" ", of) }
+func (a *resentCall) series(of int64) string { return a.call + fmt.Sprint(" ", of) }
 
-func (a *again) id(of int64, no int) runs.RunID {
+func (a *resentCall) id(of int64, no int) runs.RunID {
 	return derivedID(a.tool, "call", a.call, fmt.Sprint(of), fmt.Sprint(no))
 }
 
 // eras are those in which a run may have been started that the call repeats, the
 // last one first.
-func (a *again) eras() []int64 {
+func (a *resentCall) eras() []int64 {
 	now := a.arrived.UnixNano() / int64(era)
 	eras := []int64{now}
 	if after := a.arrived.Add(clockSkew).UnixNano() / int64(era); after > now {
@@ -125,7 +125,7 @@ func (a *again) eras() []int64 {
 }
 
 // attended reports whether a client seems to wait here for a run of the same call.
-func (a *again) attended(of int64) bool {
+func (a *resentCall) attended(of int64) bool {
 	next := a.j.served.next(a.series(of))
 	for no := next - 1; no >= max(0, next-lookBack); no-- {
 		if a.j.served.attended(a.id(of, no)) {
@@ -138,10 +138,10 @@ func (a *again) attended(of int64) bool {
 // awaitClosing gives the clients of two equal calls the time to be known as gone, if
 // the tool writes: one may be the other sent again, and either may arrive first. A call
 // whose own client is gone starts nothing.
-func (a *again) awaitClosing(ctx context.Context) error {
+func (a *resentCall) awaitClosing(ctx context.Context) error {
 	if a.x.writes {
 		select {
-		case <-time.After(time.Until(a.began.Add(closing))):
+		case <-time.After(time.Until(a.began.Add(closeDelay))):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -154,7 +154,7 @@ func (a *again) awaitClosing(ctx context.Context) error {
 
 // settled reports whether this replica knows, of all runs before one that may be
 // joined, that they may not.
-func (a *again) settled(of int64, next int) bool {
+func (a *resentCall) settled(of int64, next int) bool {
 	for no := next - 1; no >= max(0, next-lookBack); no-- {
 		if !a.j.served.settled(a.id(of, no)) {
 			return false
@@ -163,7 +163,7 @@ func (a *again) settled(of int64, next int) bool {
 	return true
 }
 
-func (a *again) start(ctx context.Context, req runs.StartRequest, of int64, no int) (runs.Started, error) {
+func (a *resentCall) start(ctx context.Context, req runs.StartRequest, of int64, no int) (runs.Started, error) {
 	req.ID = a.id(of, no)
 	started, err := a.j.runs.Start(ctx, req)
 	if err == nil {
@@ -173,7 +173,7 @@ func (a *again) start(ctx context.Context, req runs.StartRequest, of int64, no i
 }
 
 // count reports how many runs of the call there are in an era.
-func (a *again) count(ctx context.Context, of int64) (int, error) {
+func (a *resentCall) count(ctx context.Context, of int64) (int, error) {
 	var err error
 	there := func(no int) bool {
 		if err == nil {
@@ -187,7 +187,7 @@ func (a *again) count(ctx context.Context, of int64) (int, error) {
 	}
 	low, step := a.j.served.next(a.series(of)), 1
 	high := low
-	for step < farthestNo && there(high) {
+	for step < maxRunNumber && there(high) {
 		low, high, step = high+1, high+step, 2*step
 	}
 	for low < high {
@@ -206,7 +206,7 @@ func (a *again) count(ctx context.Context, of int64) (int, error) {
 // isLost reports whether a run has lost its client before it was answered, no
 // longer than the window ago, so that the call is to be joined to it. A run that
 // was cancelled before it had effects has nothing that calling again would repeat.
-func (a *again) isLost(ctx context.Context, id runs.RunID) (bool, error) {
+func (a *resentCall) isLost(ctx context.Context, id runs.RunID) (bool, error) {
 	if a.j.served.settled(id) {
 		return false, nil
 	}
@@ -238,5 +238,5 @@ func (a *again) isLost(ctx context.Context, id runs.RunID) (bool, error) {
 			return false, err
 		}
 	}
-	return a.j.served.give(id, a.x), nil
+	return a.j.served.assign(id, a.x), nil
 }

@@ -8,30 +8,30 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 )
 
-// An awayError reports that a tool cannot be known yet, since its backend has not
+// An unseenError reports that a tool cannot be known yet, since its backend has not
 // answered since this process was started.
-type awayError struct{ tool, backend string }
+type unseenError struct{ tool, backend string }
 
-func (e *awayError) Error() string {
+func (e *unseenError) Error() string {
 	return fmt.Sprintf("%s: backend %s has not answered since this process was started; nothing was executed", e.tool, e.backend)
 }
 
-// away is the error of a direct call of a tool that the caller may call and whose
+// unseen is the error of a direct call of a tool that the caller may call and whose
 // backend has not answered yet; nil = no such backend.
-func (r *rights) away(who auth.Identity, name string) error {
+func (r *rights) unseen(who auth.Identity, name string) error {
 	backend, ok := r.tools.unseen(name)
 	if !ok || !r.policy.May(who, auth.Call, auth.Object{Tool: name}) {
 		return nil
 	}
-	return &awayError{tool: name, backend: backend}
+	return &unseenError{tool: name, backend: backend}
 }
 
 // unseen reports which backend may offer a tool that is not there, if one has not
 // answered yet.
 func (t *toolset) unseen(name string) (backend string, ok bool) { return t.backends.Unseen(name) }
 
-// Newcomers are backends that have not answered yet.
-type newcomers struct {
+// UnseenBackends are those that have not answered yet.
+type unseenBackends struct {
 	backends Catalogue
 	deposits *deposits
 }
@@ -39,11 +39,11 @@ type newcomers struct {
 // answered reports whether the backend that a call has not been made for has answered
 // since: it is tried with what the request brings, as some list their tools only for
 // callers.
-func (n *newcomers) answered(ctx context.Context, who auth.Identity, err error) bool {
-	var away *awayError
-	if !errors.As(err, &away) {
+func (n *unseenBackends) answered(ctx context.Context, who auth.Identity, err error) bool {
+	var unseen *unseenError
+	if !errors.As(err, &unseen) {
 		return false
 	}
-	n.deposits.leave(ctx, who, away.backend)
-	return n.backends.Await(ctx, away.backend)
+	n.deposits.deposit(ctx, who, unseen.backend)
+	return n.backends.Await(ctx, unseen.backend)
 }
