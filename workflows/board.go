@@ -128,22 +128,22 @@ func (bd *board) showHolds(ctx workflow.Context) {
 		return
 	}
 	if why := bd.heldBy(); why != bd.held {
-		bd.tellHold(ctx, why)
+		bd.publishHold(ctx, why)
 	}
 }
 
-func (bd *board) tellHold(ctx workflow.Context, why string) {
+func (bd *board) publishHold(ctx workflow.Context, why string) {
 	bd.held = why
 	if err := workflow.UpsertTypedSearchAttributes(ctx, holdUpdate(why)); err != nil {
 		workflow.GetLogger(ctx).Error("publishing what holds the run", "error", err)
 	}
 }
 
-// takeHoldsBack shows no more what holds the run: the next execution finds that out for
+// clearHold shows no more what holds the run: the next execution finds that out for
 // itself.
-func (bd *board) takeHoldsBack(ctx workflow.Context) {
+func (bd *board) clearHold(ctx workflow.Context) {
 	if bd.held != "" {
-		bd.tellHold(ctx, "")
+		bd.publishHold(ctx, "")
 	}
 }
 

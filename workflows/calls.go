@@ -147,7 +147,7 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: cs.in.Caller, Ruled: cs.in.Ruled, As: cs.actsAs(),
 		MaxExpansion: cs.in.MaxValue, Decided: workflow.Now(ctx), SearchHistory: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: cs.holds.isUnread(q.path), Waits: q.waits,
-		Beside: cs.program.Beside(q.path), Parent: cs.asksAbove(q),
+		Beside: cs.program.Beside(q.path), Parent: cs.wantedBy(q),
 	}, result)
 	cs.budget.ends()
 	cs.results.came(q.tool.Name, result)
@@ -170,9 +170,9 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 	return sent, nil, nil
 }
 
-// asksAbove is the run that must want the call as well: the one that has called this
+// wantedBy is the run that must want the call as well: the one that has called this
 // one, unless the call undoes what was done.
-func (cs *calls) asksAbove(q request) string {
+func (cs *calls) wantedBy(q request) string {
 	if cs.in.Parent == nil || q.undoes {
 		return ""
 	}

@@ -77,16 +77,16 @@ func (l *ledger) unknownAt(path StepPath, e record.Entry) (EffectCall, bool) {
 	return EffectCall{StepPath: path, Tool: cmp.Or(tool, e.Tool())}, unknown
 }
 
-// leftUnknown reports whether it is unknown if the call at a path was executed, or all
+// outcomeUnknown reports whether it is unknown if the call at a path was executed, or all
 // that a called run has.
-func (l *ledger) leftUnknown(path StepPath) bool {
+func (l *ledger) outcomeUnknown(path StepPath) bool {
 	_, left := l.unknownAt(path, l.journal.At(path))
 	return left
 }
 
-// leftBelow reports the same of any call below a path, of this execution and earlier
+// outcomeUnknownBelow reports the same of any call below a path, of this execution and earlier
 // ones.
-func (l *ledger) leftBelow(prefix definitions.Prefix) bool {
+func (l *ledger) outcomeUnknownBelow(prefix definitions.Prefix) bool {
 	for path, e := range l.entries() {
 		if _, left := l.unknownAt(path, e); left && prefix.Of(path) {
 			return true

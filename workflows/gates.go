@@ -22,15 +22,15 @@ type gates struct {
 	elicitations *elicitations
 	deadlines    *deadlines
 
-	opened map[string]*gate                                    // by ID
-	early  map[string][]Signal                                 // answers to elicitations that this execution has yet to open again, by ID
-	passOn func(ctx workflow.Context, below *called, a Answer) // gives an answer to the called run that asks
+	opened         map[string]*gate                                    // by ID
+	pendingAnswers map[string][]Signal                                 // answers to elicitations that this execution has yet to open again, by ID
+	passOn         func(ctx workflow.Context, below *called, a Answer) // gives an answer to the called run that asks
 }
 
 func newGates(g gates) *gates {
-	g.opened, g.early = map[string]*gate{}, map[string][]Signal{}
+	g.opened, g.pendingAnswers = map[string]*gate{}, map[string][]Signal{}
 	for _, e := range g.in.Open {
-		g.early[e.ID] = nil
+		g.pendingAnswers[e.ID] = nil
 	}
 	return &g
 }
@@ -127,7 +127,7 @@ func (gs *gates) open(ctx workflow.Context, e Elicitation, limit time.Duration) 
 	gs.opened[e.ID] = g
 	gs.journal.Grow(openBytes(e))
 	gs.board.publish(ctx, Waiting)
-	gs.takeEarly(ctx, e.ID)
+	gs.takePendingAnswers(ctx, e.ID)
 	return g
 }
 

@@ -26,8 +26,8 @@ func (gs *gates) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
 	var a Answer
 	unreadable := json.Unmarshal(s.Body, &a) != nil
 	g, open := gs.opened[a.ElicitationID]
-	if early, expected := gs.early[a.ElicitationID]; !open && expected {
-		gs.early[a.ElicitationID] = append(early, s)
+	if early, expected := gs.pendingAnswers[a.ElicitationID]; !open && expected {
+		gs.pendingAnswers[a.ElicitationID] = append(early, s)
 		return hearing{}
 	}
 	h := hearing{
@@ -84,10 +84,10 @@ func (gs *gates) take(ctx workflow.Context, a Answer, made Ruling) {
 	g.answers.SendAsync(a)
 }
 
-// takeEarly takes the answers that came before an elicitation was open.
-func (gs *gates) takeEarly(ctx workflow.Context, elicitation string) {
-	early := gs.early[elicitation]
-	delete(gs.early, elicitation)
+// takePendingAnswers takes the answers that came before an elicitation was open.
+func (gs *gates) takePendingAnswers(ctx workflow.Context, elicitation string) {
+	early := gs.pendingAnswers[elicitation]
+	delete(gs.pendingAnswers, elicitation)
 	for _, s := range early {
 		gs.signals.takeAnswer(ctx, s)
 	}

@@ -51,5 +51,5 @@ func (gs *gates) mirror(ctx workflow.Context, call *called, e Elicitation) {
 	gs.opened[e.ID] = &gate{index: index, kind: e.Kind, schema: e.AnswerSchema(), child: call}
 	gs.journal.Grow(openBytes(e))
 	gs.board.publish(ctx, Waiting)
-	gs.takeEarly(ctx, e.ID)
+	gs.takePendingAnswers(ctx, e.ID)
 }

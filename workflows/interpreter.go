@@ -127,7 +127,7 @@ func (r *run) drained(ctx workflow.Context) bool {
 // continueAsNew continues in a new execution, with the journal and the open elicitations
 // in its input.
 func (r *run) continueAsNew(ctx workflow.Context) error {
-	r.board.takeHoldsBack(ctx)
+	r.board.clearHold(ctx)
 	next := r.in
 	next.Continued, next.Started, next.Parent = true, r.started, r.parent.known()
 	next.Journal = record.Carry(r.journal.Whole(), record.Terms{Reason: record.Continued})
@@ -154,7 +154,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	r.ledger.settleErrors(result)
 	r.board.publish(ctx, Completed)
 	r.parent.leave(ctx)
-	if brought := r.parent.handUp(ctx, result); brought != result {
+	if brought := r.parent.resultToBring(ctx, result); brought != result {
 		return brought, nil
 	}
 	r.parent.makeRoom(ctx, record.PayloadSize(output))
@@ -199,7 +199,7 @@ func (r *run) fail(ctx workflow.Context, why *Error) error {
 	}
 	r.board.publish(ctx, status)
 	r.parent.leave(ctx)
-	if f = r.parent.handUpFailure(ctx, f); cancelled {
+	if f = r.parent.failureToBring(ctx, f); cancelled {
 		return temporal.NewCanceledError(*f)
 	}
 	return failed(f)

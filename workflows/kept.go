@@ -19,16 +19,16 @@ type Kept struct {
 	Outcome *ChildOutcome `json:"keptOutcome"` // names a side effect as one of these
 }
 
-// handUp is what Temporal is to bring of a result.
-func (p *parent) handUp(ctx workflow.Context, result *RunResult) *RunResult {
+// resultToBring is what Temporal is to bring of a result.
+func (p *parent) resultToBring(ctx workflow.Context, result *RunResult) *RunResult {
 	if size := p.keep(ctx, ChildOutcome{Result: result}); size > 0 {
 		return &RunResult{Kept: size}
 	}
 	return result
 }
 
-// handUpFailure is what Temporal is to bring of a failure.
-func (p *parent) handUpFailure(ctx workflow.Context, f *Failure) *Failure {
+// failureToBring is what Temporal is to bring of a failure.
+func (p *parent) failureToBring(ctx workflow.Context, f *Failure) *Failure {
 	if size := p.keep(ctx, ChildOutcome{Failure: f}); size > 0 {
 		return &Failure{Error: f.Error, Kept: size}
 	}

@@ -45,7 +45,7 @@ type Journal struct {
 	Redo           []StepPath                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
 }
 
-func (r *run) tellJournal(req JournalRequest) (Journal, error) {
+func (r *run) journalForQuery(req JournalRequest) (Journal, error) {
 	told := Journal{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
 	told.Input.Journal, told.Input.Open, told.Input.Parent = nil, nil, r.parent.known()
 	if before := r.in.Resumption; before != nil {
@@ -86,7 +86,7 @@ func (r *run) leaveOut(told *Journal, req JournalRequest) {
 }
 
 func (r *run) answerQueries(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, JournalQuery, r.tellJournal); err != nil {
+	if err := workflow.SetQueryHandler(ctx, JournalQuery, r.journalForQuery); err != nil {
 		return err
 	}
 	return workflow.SetQueryHandler(ctx, StepsQuery, func() ([]StepReport, error) { return r.steps.reports(), nil })

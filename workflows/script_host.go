@@ -73,7 +73,7 @@ func (h *scriptHost) endedBefore(ctx workflow.Context, path StepPath) *script.Er
 	}
 	h.run.journal.Note(path, was.Kind)
 	reported := h.report(was.Failure())
-	reported.Unknown = reported.Unknown || h.run.ledger.leftUnknown(path)
+	reported.Unknown = reported.Unknown || h.run.ledger.outcomeUnknown(path)
 	return reported
 }
 
@@ -159,7 +159,7 @@ func (h *scriptHost) noteFailed(ctx workflow.Context, path StepPath, k record.Ki
 	}
 	reported := h.report(e)
 	reported.Fatal = ctx.Err() != nil && e.Category == codes.CategoryCancelled
-	reported.Unknown = reported.Unknown || h.run.ledger.leftUnknown(path)
+	reported.Unknown = reported.Unknown || h.run.ledger.outcomeUnknown(path)
 	return reported
 }
 
@@ -363,5 +363,5 @@ func (h *scriptHost) Decided(site script.Site) *script.Branches {
 	}
 	h.run.journal.Note(h.path(site), branches)
 	return &script.Branches{Branches: branches.Count, Failed: branches.Failed,
-		Unknown: branches.Failed && h.run.ledger.leftBelow(h.path(site).Items())}
+		Unknown: branches.Failed && h.run.ledger.outcomeUnknownBelow(h.path(site).Items())}
 }

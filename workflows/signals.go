@@ -53,7 +53,7 @@ func (ss *signals) listen(ctx workflow.Context, boxes ...*mailbox) {
 		m.arrived = workflow.GetSignalChannel(ctx, m.name)
 	}
 	ss.boxes = boxes
-	ss.goOnChecking(ctx)
+	ss.resumeChecking(ctx)
 }
 
 // receive takes what has arrived.

@@ -23,10 +23,10 @@ type steps struct {
 	scripts      *scripts
 	board        *board
 
-	states   map[string]*stepState
-	seen     map[string]any // by ID, what templates see of those that have ended
-	left     int            // that have not settled
-	skipping bool           // skip_remaining: nothing new starts
+	states    map[string]*stepState
+	seen      map[string]any // by ID, what templates see of those that have ended
+	unsettled int            // that have not settled
+	skipping  bool           // skip_remaining: nothing new starts
 
 	// execute executes a step that is due.
 	execute func(ctx workflow.Context, kind StepKind, n *definitions.Node, at place) Outcome
@@ -34,7 +34,7 @@ type steps struct {
 
 // newSteps makes each step wait for its turn.
 func newSteps(st steps) *steps {
-	st.states, st.seen, st.left = map[string]*stepState{}, map[string]any{}, len(st.program.Steps)
+	st.states, st.seen, st.unsettled = map[string]*stepState{}, map[string]any{}, len(st.program.Steps)
 	for _, n := range st.program.Steps {
 		st.states[n.ID] = &stepState{status: stepPending, waits: len(n.Deps)}
 	}
@@ -68,7 +68,7 @@ func (st *steps) start(ctx workflow.Context, n *definitions.Node) {
 // settle starts the steps that were waiting for one that has ended alone, all but the
 // first, which it returns; nil = there are none.
 func (st *steps) settle(ctx workflow.Context, n *definitions.Node) (first *definitions.Node) {
-	st.left--
+	st.unsettled--
 	ended := st.states[n.ID]
 	switch ended.status {
 	case stepCompleted, stepFailed, stepSkipped:
@@ -88,7 +88,7 @@ func (st *steps) settle(ctx workflow.Context, n *definitions.Node) (first *defin
 }
 
 // settled reports whether all steps have settled.
-func (st *steps) settled() bool { return st.left == 0 }
+func (st *steps) settled() bool { return st.unsettled == 0 }
 
 // take takes a step of the graph whose dependencies have settled to its end.
 func (st *steps) take(ctx workflow.Context, n *definitions.Node) {

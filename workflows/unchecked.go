@@ -55,8 +55,8 @@ func (ss *signals) index(proof string) int {
 	return slices.IndexFunc(ss.unchecked, func(u UncheckedSignal) bool { return u.Signal.Proof == proof })
 }
 
-// goOnChecking takes over what the execution before has kept.
-func (ss *signals) goOnChecking(ctx workflow.Context) {
+// resumeChecking takes over what the execution before has kept.
+func (ss *signals) resumeChecking(ctx workflow.Context) {
 	ss.unchecked = slices.Clone(ss.in.Unchecked)
 	if len(ss.unchecked) > 0 {
 		ss.checkAgain(ctx)
