@@ -17,7 +17,7 @@ type backendAddCommand struct {
 
 	Name    string            `arg:"" help:"Name of the backend, with which its tools begin."`
 	Target  []string          `arg:"" help:"URL of the server, or -- and the command that starts it." name:"target"`
-	Config  string            `help:"Configuration file to extend. It is created if it does not exist." default:"perdure.yaml" placeholder:"FILE"`
+	Config  string            `help:"Configuration file to extend, created if it does not exist. Default: perdure.yaml." default:"perdure.yaml" placeholder:"FILE"`
 	Env     map[string]string `help:"Environment variable for the program, NAME=VALUE. A value that may be secret becomes a variable of perdure's environment. Repeatable." placeholder:"NAME=VALUE"`
 	PassEnv []string          `help:"Variable of perdure's environment that the program gets. Repeatable." placeholder:"NAME" sep:"none"`
 	Header  map[string]string `help:"Header for each request, such as 'Authorization=Bearer ${env:TOKEN}'. Repeatable." placeholder:"NAME=VALUE" mapsep:"none"`

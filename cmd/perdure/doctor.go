@@ -26,7 +26,8 @@ func (doctorCommand) Help() string {
 	return `Checks, from this machine: the dev that runs here, configuration and definitions, keys, Temporal with its
 namespace, search attributes, workers and what waits for them, the database and its
 tables, large values, each backend, and the clock. It writes and reads a small test
-value at Temporal and in the database, and changes nothing else. Use the same flags
+value at Temporal and in the database, and changes nothing else. A backend that is
+slow to start is waited for as long as dev does, two minutes. Use the same flags
 and variables as for gateways and workers. Each part gets a line, with what to do.
 The status is 1 if a check failed. Examples:
 

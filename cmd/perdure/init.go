@@ -30,7 +30,7 @@ type initCommand struct {
 type takeOverFlags struct {
 	Yes    bool          `short:"y" help:"Start the servers, accept the proposed effect classes, and write, without asking."`
 	Effect []string      `help:"Effect class for a tool instead of the proposed one: TOOL=CLASS. Repeatable." placeholder:"TOOL=CLASS" sep:"none"`
-	Wait   time.Duration `help:"How long to wait for servers to list their tools." default:"1m" placeholder:"DURATION"`
+	Wait   time.Duration `help:"How long to wait for servers to list their tools. Default: 1m." default:"1m" placeholder:"DURATION"`
 	Output string        `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
