@@ -31,7 +31,7 @@ func (c *fakeCredentials) KeepForwarded(_ context.Context, caller, run string, w
 	defer c.mu.Unlock()
 	tool, _, _ := strings.Cut(run, "/")
 	c.kept = append(c.kept, fmt.Sprintf("%s %s %s %s", caller, tool, string(what.Headers["X-Tenant"]), what.Meta["acme.example/trip"]))
-	return run, func() {}, nil
+	return "perdure/run/" + what.Mark() + "/" + run, func() {}, nil
 }
 
 func (c *fakeCredentials) Deposit(_ context.Context, who backends.Caller, needed []string) (good, given []string) {

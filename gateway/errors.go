@@ -18,7 +18,7 @@ import (
 
 var (
 	errToolGone  = errors.New("no backend offers it at the moment")
-	errKeyReused = errors.New("the idempotency key was used before for a call with other arguments: use a new key")
+	errKeyReused = errors.New("the idempotency key was used before for a call with other arguments, or other forwarded headers or _meta: use a new key")
 )
 
 const badState = "requestState is not valid for this call, or has expired: repeat the request with the arguments that it had"

@@ -61,6 +61,8 @@ type fakeRun struct {
 	// what the backends of steps under way tell
 	progress []runs.StepProgress
 	won      int // answers that were taken
+
+	forwarded string // the name under which what the request forwards is kept
 }
 
 // play is the inside of one run.
@@ -131,7 +133,10 @@ func (f *fakeRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Start
 		return runs.Started{}, lacks
 	}
 	if req.Keep != nil {
-		_, _, err := req.Keep(ctx, started.ID)
+		as, _, err := req.Keep(ctx, started.ID)
+		if !started.Attached {
+			f.change(func() { f.runs[started.ID].forwarded = as })
+		}
 		return started, err
 	}
 	return started, nil
@@ -204,7 +209,7 @@ func (f *fakeRuns) Show(ctx context.Context, id runs.RunID) (*runs.Detail, error
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &runs.Detail{Run: *run, Digest: f.runs[id].req.Definition.Digest(), Arguments: f.runs[id].req.Arguments}, nil
+	return &runs.Detail{Run: *run, Digest: f.runs[id].req.Definition.Digest(), Arguments: f.runs[id].req.Arguments, Forwarded: f.runs[id].forwarded}, nil
 }
 
 func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs.Decision, error) {

@@ -73,8 +73,9 @@ func TestAttackForwardedOfAnother(t *testing.T) {
 	}
 }
 
-// TestAttackForwardedWithAKey: a key that is used for another tenant is another key, also
-// where the caller and the arguments are the same.
+// TestAttackForwardedWithAKey: a call with a key that was used for another tenant is refused,
+// also where the caller and the arguments are the same. It starts no run, as a call that is
+// sent again with a renewed token must not.
 func TestAttackForwardedWithAKey(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -86,17 +87,21 @@ func TestAttackForwardedWithAKey(t *testing.T) {
 		modern := &wire{T: t, url: w.url, caller: "ann"}
 		for i, call := range []struct {
 			tenant, trace string
-			runs          int // in all after the call
-		}{{"blue", "1", 1}, {"green", "2", 2}, {"blue", "3", 2}, {"green", "4", 2}} {
+			refused       bool
+		}{{"blue", "1", false}, {"green", "2", true}, {"blue", "3", false}, {"green", "4", true}} {
 			meta := fmt.Sprintf(`"perdure/idempotency-key":"k","acme.example/tenant":%q,"traceparent":%q`, call.tenant, call.trace)
+			var m *msg
 			if version == "2025-11-25" {
-				session.call(fmt.Sprint(i+1), "echoed", `{"message":"m"}`, "{"+meta+"}").result(false)
+				m = session.call(fmt.Sprint(i+1), "echoed", `{"message":"m"}`, "{"+meta+"}").result(call.refused)
 			} else {
-				modern.keyed("echoed", `"_meta":{`+meta).result(false)
+				m = modern.keyed("echoed", `"_meta":{`+meta).result(call.refused)
+			}
+			if why := string(m.Result.Meta["perdure/error"]); strings.Contains(why, "key_reused") != call.refused {
+				t.Errorf("%s: a call for %s got %s", version, call.tenant, why)
 			}
 			w.runs.change(func() {
-				if n := len(w.runs.runs); n != call.runs {
-					t.Errorf("%s: after a call for %s there are %d runs, want %d", version, call.tenant, n, call.runs)
+				if n := len(w.runs.runs); n != 1 {
+					t.Errorf("%s: after a call for %s there are %d runs, want 1", version, call.tenant, n)
 				}
 			})
 		}

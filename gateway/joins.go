@@ -44,11 +44,7 @@ func (j *joins) start(ctx context.Context, x *exchange, req runs.StartRequest) (
 		started, err := j.startOne(ctx, x, req, key)
 		return started, repeatable(err)
 	case x.params.Meta.IdempotencyKey != "":
-		named := []string{"key", x.callerID, x.params.Meta.IdempotencyKey}
-		if forwarded := x.forwarded.Name(); forwarded != "" { // such as a tenant, whose key is another one
-			named = append(named, forwarded)
-		}
-		req.ID = derivedID(req.Definition.Name, named...)
+		req.ID = derivedID(req.Definition.Name, "key", x.callerID, x.params.Meta.IdempotencyKey)
 		started, err := j.startNamed(ctx, x, req)
 		return started, repeatable(err)
 	}
@@ -126,6 +122,8 @@ func (j *joins) attach(ctx context.Context, x *exchange, req runs.StartRequest, 
 		return started, err
 	}
 	switch {
+	case x.params.Meta.IdempotencyKey != "" && !x.forwarded.IsMarked(run.Forwarded): // such as for another tenant
+		return started, errKeyReused
 	case run.Caller == x.caller.Subject && sameArguments(req.Definition, run.Arguments, req.Arguments) && (x.params.Name != scriptTool || run.Digest == req.Definition.Digest()):
 		j.join(ctx, x, &run.Run)
 		return started, nil

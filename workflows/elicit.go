@@ -28,7 +28,7 @@ func (elicitationKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	if n.Step.Mode == definitions.URLMode {
 		question.Mode = definitions.URLMode
 	}
-	failure := r.calls.results.check(ctx, at.path)
+	failure := r.calls.room(ctx, at.path)
 	var answer Answer
 	if failure == nil {
 		answer, failure = r.gates.ask(ctx, question, timeout(n.Step))

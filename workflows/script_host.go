@@ -218,7 +218,7 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 		limit = definitions.DefaultStepTimeout
 	}
 	defer h.wait(ctx, site, "waits for an answer")()
-	failure := h.run.calls.results.check(ctx, path)
+	failure := h.run.calls.room(ctx, path)
 	var answer Answer
 	if failure == nil {
 		answer, failure = h.run.gates.ask(ctx, question, limit)
@@ -271,7 +271,7 @@ func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Durati
 	if stopped := h.ranOut(ctx, path); stopped != nil {
 		return stopped
 	}
-	if failure := h.run.calls.results.check(ctx, path); failure != nil {
+	if failure := h.run.calls.room(ctx, path); failure != nil {
 		return h.report(failure)
 	}
 	until := h.time(path, workflow.Now(ctx).Add(d))

@@ -19,7 +19,7 @@ func (waitKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	r, n, at := s.run, s.Node, s.at
 	digest := digestOf([]byte(n.Step.For + "\x00" + n.Step.Until))
 	w, ok := record.Found[record.Wait](r.journal, at.path, digest)
-	if failure := r.calls.results.check(ctx, at.path); failure != nil {
+	if failure := r.calls.room(ctx, at.path); failure != nil {
 		return Outcome{status: stepFailed, err: failure}
 	}
 	if !ok {

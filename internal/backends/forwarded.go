@@ -1,6 +1,7 @@
 package backends
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -97,6 +98,28 @@ func (f Forwarded) Name() string {
 		fmt.Fprintf(sum, "%q %q\n", key, meta[key])
 	}
 	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Mark is part of the name under which a run's Forwarded is kept. It has a salt, since
+// names are in histories, and what is forwarded may be easy to guess.
+func (f Forwarded) Mark() string { return f.mark(rand.Text()) }
+
+// IsMarked reports whether a name has a Mark of the same Name; "" is that of nothing.
+func (f Forwarded) IsMarked(name string) bool {
+	if name == "" {
+		return f.Name() == ""
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if salt, _, ok := strings.Cut(part, "-"); ok && part == f.mark(salt) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f Forwarded) mark(salt string) string {
+	sum := sha256.Sum256([]byte(salt + f.Name()))
+	return salt + "-" + hex.EncodeToString(sum[:16])
 }
 
 // identity names the headers, for sessions with a server that may distinguish callers

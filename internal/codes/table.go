@@ -80,7 +80,7 @@ var table = []Entry{
 	{Code: InvalidWorkflow, Categories: []Category{CategoryValidation}, Hint: "Correct the script.",
 		When: "the name in a script's `call_workflow` is not NAME or NAME@VERSION"},
 	{Code: KeyReused, Categories: []Category{CategoryValidation}, Hint: "Use another key, or the same arguments as before.",
-		When: "an idempotency key or a `businessKey` was used before with other arguments"},
+		When: "an idempotency key or a `businessKey` was used before with other arguments, or an idempotency key with other forwarded headers or `_meta`"},
 	{Code: Quota, Categories: []Category{CategoryLimit}, Retryable: true, Hint: "Wait as long as the message says, and call again.",
 		When: "the caller has reached a [quota](operations.md#quotas) of runs; nothing was started"},
 	{Code: RunNotFound, Categories: []Category{CategoryValidation}, Hint: "Look for the run in the list of your runs.",

@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +28,7 @@ func (b *Broker) KeepForwarded(ctx context.Context, caller, run string, what bac
 	if err != nil {
 		return "", nil, fmt.Errorf("keeping headers for a run: %w", err)
 	}
-	key := store.RunKey(caller, run, rand.Text())
+	key := store.RunKey(caller, run, what.Mark())
 	put := func(ctx context.Context, g store.Grant) error {
 		return b.grants.Change(ctx, key, func(context.Context, store.Grant) (store.Grant, error) { return g, nil })
 	}

@@ -86,6 +86,7 @@ func (d *detailed) fact(fact history.Fact, m history.Moment) {
 		if m.Execution == 0 {
 			d.began, d.unread = m.At, f.Unread
 			d.Arguments, d.Digest, d.Script = f.Input.Arguments, f.Input.Definition.Digest, scriptOf(f.Input.Definition)
+			d.Forwarded = f.Input.Caller.Forwarded
 		}
 	case history.Said:
 		d.Said = append(d.Said, said(f, m.At))

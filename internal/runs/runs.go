@@ -208,6 +208,7 @@ type Detail struct {
 	Run
 	Arguments json.RawMessage `json:"arguments"`
 	Digest    string          `json:"digest"`
+	Forwarded string          `json:"-"`                 // the name under which the headers and _meta of its call are kept; "" = it has none
 	Script    string          `json:"script,omitempty"`  // of a definition that is one
 	Steps     []StepRecord    `json:"steps"`             // in the order of starting
 	Said      []Said          `json:"said,omitempty"`    // by scripts, in order
