@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -117,12 +118,15 @@ var fineSaid = says("accept", map[string]any{"verdict": "fine"})
 type opener struct {
 	t        *testing.T
 	approver *clients.Approver
+	busy     *sync.WaitGroup // with pages: a run ends, and with it a test, before its page has answered
 }
 
 func (o opener) Elicit(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	if r.Params.Mode != mcp.ElicitationModeURL || r.Params.URL == "" {
 		o.t.Errorf("asked %+v", r.Params)
 	}
+	o.busy.Add(1)
+	defer o.busy.Done()
 	ctx = context.WithoutCancel(ctx) // the question is withdrawn while the page still answers
 	if err := o.approver.Answer(ctx, r.Params.URL, "", "accept", map[string]string{"verdict": "fine"}); err != nil {
 		o.t.Errorf("answering on the page: %v", err)
@@ -139,7 +143,9 @@ func (w deepWorld) dialOpening(t *testing.T, version string) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.NewClient(http, client.WithElicitationHandler(opener{t, w.approver(t)}), client.WithClientCapabilities(mcp.ClientCapabilities{
+	var busy sync.WaitGroup
+	t.Cleanup(busy.Wait)
+	c := client.NewClient(http, client.WithElicitationHandler(opener{t, w.approver(t), &busy}), client.WithClientCapabilities(mcp.ClientCapabilities{
 		Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},
 	}))
 	return initialize(t, c, version)
