@@ -72,12 +72,14 @@ func (c *caller) attempt(ctx context.Context, call *Call) {
 			patience = time.Duration(c.rng.IntN(3000)) * time.Millisecond
 		}
 		try, done := context.WithTimeout(ctx, patience)
+		begun := time.Now()
 		err := kinds[c.kind](c, try, call)
 		done()
-		if call.Error = ""; err == nil {
-			return
+		if call.Error = ""; err != nil {
+			call.Error = err.Error()
 		}
-		if call.Error = err.Error(); c.rng.IntN(6) == 0 || !pause(ctx, attemptPause) {
+		call.Attempts = append(call.Attempts, Attempt{begun.UnixNano(), time.Now().UnixNano(), call.Run, call.Error})
+		if err == nil || c.rng.IntN(6) == 0 || !pause(ctx, attemptPause) {
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -96,8 +97,8 @@ func repeatedCalls(r *Record) (broken []string) {
 		}
 	}
 	for _, c := range r.Calls {
-		if n := len(runs[c.Same]); c.Same != "" && n > 1 && c.Tool != "parent" {
-			broken = append(broken, fmt.Sprintf("call %s of a %s client was executed by %d runs", c.ID, c.Client, n))
+		if by := runs[c.Same]; c.Same != "" && len(by) > 1 && c.Tool != "parent" {
+			broken = append(broken, fmt.Sprintf("call %s of a %s client was executed by %d runs: %s", c.ID, c.Client, len(by), strings.Join(slices.Sorted(maps.Keys(by)), ", ")))
 		}
 	}
 	return broken

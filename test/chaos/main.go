@@ -86,9 +86,13 @@ func run(ctx context.Context) (err error) {
 	flag.Float64Var(&p.rate, "rate", 5, "calls that begin a second")
 	kept := flag.String("kept", ".chaos", "directory for what is kept of a failure")
 	only := flag.String("only", "", "do only the harm that matches, such as 'kill (worker|temporal)'")
+	clients := flag.String("clients", "", "have only the kinds of clients that match, such as 'no key'")
 	flag.Parse()
 	if p.only, err = regexp.Compile(*only); err != nil {
 		return fmt.Errorf("-only: %w", err)
+	}
+	if p.clients, err = regexp.Compile(*clients); err != nil {
+		return fmt.Errorf("-clients: %w", err)
 	}
 	if p, err = p.absolute(); err != nil {
 		return err

@@ -94,7 +94,16 @@ type Call struct {
 	Error  string // why there is no result
 	Took   time.Duration
 
+	Attempts []Attempt
+
 	handle bool // the client was told the run, and waits for it by its ID
+}
+
+// An Attempt is one of a client at its call.
+type Attempt struct {
+	Began, Ended int64
+	Run          string // as the client was told until then
+	Error        string // "" = it was told the end
 }
 
 // An Answer is an attempt to answer a question.

@@ -68,7 +68,7 @@ func (w *world) storm(d time.Duration) (map[string]int, error) {
 // call begins calls at the rate of the storm until the context ends, of each kind of
 // client in turn, however many are under way; these are ended by finish.
 func (w *world) call(ctx, finish context.Context, callers *sync.WaitGroup) {
-	names := sortedKinds()
+	names := slices.DeleteFunc(sortedKinds(), func(kind string) bool { return !w.clients.MatchString(kind) })
 	for n := 0; pause(ctx, time.Duration(float64(time.Second)/w.rate)); n++ {
 		c := &caller{w: w, number: n, kind: names[n%len(names)], rng: w.rng(firstCaller + n)}
 		callers.Go(func() { c.call(finish) })

@@ -63,6 +63,7 @@ type world struct {
 type programs struct {
 	perdure, faulty, prodlocal, self string
 	only                             *regexp.Regexp // of what the nemesis can do, such as "kill worker"
+	clients                          *regexp.Regexp // of kinds of clients, such as "no key"
 	rate                             float64        // calls that begin a second
 }
 
