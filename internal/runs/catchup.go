@@ -21,11 +21,13 @@ const delivery = 100 * time.Millisecond
 // had happened to them at a time of Temporal's clock, zero = now: a cancel, the end of
 // their time, an answer. What happens to a run that no worker takes up is not seen for
 // as long. A run that has ended has seen all. Then it reports whether the run still wants
-// an attempt of a call that is under way; nil = it is asked of none.
+// an attempt of a call that is under way; nil = it is asked of none, since the run is above
+// the one that makes the call. ErrOver reports that a run above has ended, as one does that
+// is terminated at Temporal.
 //
 // As a rule that takes one request for each run, which serves all who ask at the same time.
 func (w *watches) CatchUp(ctx context.Context, id string, at time.Time, call *activity.Info) (wanted bool, err error) {
-	d, _, err := w.catchUp(ctx, RunID(id), at)
+	d, _, err := w.catchUp(ctx, RunID(id), at, call == nil)
 	return err == nil && (call == nil || awaits(d, call)), err
 }
 
@@ -39,15 +41,25 @@ func awaits(d *workflowservice.DescribeWorkflowExecutionResponse, call *activity
 	})
 }
 
+// ErrOver is the error of CatchUp if a run above has ended without the runs that it called.
+var ErrOver = errors.New("a run above has ended")
+
 // catchUp is CatchUp, with the description from when the run had seen it; nil = the run
-// is gone. waited reports that one of the runs had not seen it yet. Then those below
-// hear of it now, so they have to see everything.
-func (w *watches) catchUp(ctx context.Context, id RunID, at time.Time) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
-	if d, err = w.watched(ctx, id, first); d == nil || err != nil {
+// is gone. above is whether it is above the run that makes the call. waited reports that
+// one of the runs had not seen it yet. Then those below hear of it now, so they have to
+// see everything.
+func (w *watches) catchUp(ctx context.Context, id RunID, at time.Time, above bool) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
+	d, err = w.watched(ctx, id, first)
+	switch {
+	case err != nil:
 		return nil, false, err
+	case above && (d == nil || d.WorkflowExecutionInfo.GetCloseTime() != nil):
+		return nil, false, ErrOver
+	case d == nil:
+		return nil, false, nil
 	}
 	if parent := d.WorkflowExecutionInfo.GetParentExecution(); parent != nil {
-		if _, waited, err = w.catchUp(ctx, RunID(parent.WorkflowId), at); err != nil {
+		if _, waited, err = w.catchUp(ctx, RunID(parent.WorkflowId), at, true); err != nil {
 			return nil, waited, err
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -371,6 +372,46 @@ func TestAttackStoppedRunStopsThoseItCalled(t *testing.T) {
 				l.backend.mu.Unlock()
 				return took
 			})
+		})
+	}
+}
+
+// A run that is terminated at Temporal tells the runs that it called nothing. They send
+// nothing either, until a resumption takes them up.
+func TestAttackTerminatedRunAbove(t *testing.T) {
+	t.Parallel()
+	for depth, calls := range []string{"below", "between"} {
+		t.Run(calls, func(t *testing.T) {
+			t.Parallel()
+			l := newStopLab(t)
+			l.called["below"] = define(t, "below", "steps: ["+chainOf(20, "read_40")+"]")
+			l.called["between"] = define(t, "between", "steps: [{id: c, type: workflow, workflow: below}]")
+			id := l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: "+calls+"}]"))
+			l.backend.await("below", "read")
+			if err := l.temporal.TerminateWorkflow(t.Context(), string(id), "", "stop"); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the run below to wait", func() bool {
+				list, err := l.door.List(t.Context(), runs.Filter{Called: true, Tool: "below", Limit: 1})
+				if err != nil || len(list) == 0 {
+					return false
+				}
+				run, err := l.door.Get(t.Context(), list[0].ID)
+				return err == nil && (run.WaitingFor == "parent" || run.Closed != nil)
+			})
+			if n := len(l.backend.of("below", "write")); n > 0 {
+				t.Errorf("%d runs below one that was terminated, it has written %d times", depth+1, n)
+			}
+			plan, err := l.door.Resumptions().Plan(t.Context(), id, resume.Request{})
+			if err == nil {
+				err = l.door.Resumptions().Execute(t.Context(), plan)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if outcome := l.end(t, id); outcome.Status != runs.Completed || len(l.backend.of("below", "write")) != 1 {
+				t.Errorf("resumed, it is %s and has written %d times", outcome.Status, len(l.backend.of("below", "write")))
+			}
 		})
 	}
 }
