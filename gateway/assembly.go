@@ -48,7 +48,7 @@ func (a *assembly) begin() {
 func (a *assembly) follow() {
 	a.served = &served{}
 	a.attendance = &attendance{runs: a.Runs, served: a.served, now: a.tokens.time, log: a.Logger}
-	a.deliveries = &deliveries{runs: a.Runs, answers: a.Answers, log: a.Logger}
+	a.deliveries = &deliveries{runs: a.Runs, answers: a.Answers, window: a.ReattachWindow, ends: make(chan struct{}), log: a.Logger}
 	a.departures = &departures{runs: a.Runs, calls: a.calls, attendance: a.attendance, served: a.served, deliveries: a.deliveries,
 		drain: a.drain, grace: a.DisconnectGrace, window: a.ReattachWindow, now: a.tokens.time, log: a.Logger}
 	a.questions = &questions{runs: a.Runs, rights: a.rights, tokens: a.tokens, log: a.Logger}
@@ -77,7 +77,7 @@ func (a *assembly) offer() {
 	a.scripts = &scripts{tools: a.tools, rights: a.rights, results: a.results, registry: a.Registry, composites: a.composites, computes: computes, maxDepth: a.MaxDepth}
 	a.builtIn = map[string]builtInTool{}
 	if !a.NoRunTools {
-		tools := &runTools{runs: a.Runs, rights: a.rights, results: a.results, calls: a.calls, served: a.served, composites: a.composites, log: a.Logger}
+		tools := &runTools{runs: a.Runs, rights: a.rights, results: a.results, calls: a.calls, composites: a.composites, log: a.Logger}
 		maps.Copy(a.builtIn, tools.all())
 	}
 	if a.Scripts {

@@ -87,3 +87,49 @@ func TestAttackBusyRun(t *testing.T) {
 		}
 	})
 }
+
+// heldBack holds back the first responses of replicas, as a stalled connection to
+// Temporal does.
+type heldBack struct {
+	gateway.Runs
+	late chan func() // a response that was held back
+}
+
+func (r *heldBack) Attach(ctx context.Context, id runs.RunID, a runs.Attended) (bool, error) {
+	if a.Says == runs.Here {
+		select {
+		case r.late <- func() { _, _ = r.Runs.Attach(context.WithoutCancel(ctx), id, a) }:
+			return true, nil
+		default:
+		}
+	}
+	return r.Runs.Attach(ctx, id, a)
+}
+
+// TestAttackLateResponse: the response to one request comes when another asks. It does
+// not say that anybody waits for the run now.
+func TestAttackLateResponse(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	held := &heldBack{late: make(chan func(), 3)} // a request asks three times
+	w := newWorld(t, map[string]func(*play){"does": released(release)}, func(o *gateway.Options) { held.Runs, o.Runs = o.Runs, held })
+	second, there := w.replica()
+	one, leaveOne := leaving(t, w.url)
+	one.modernCall("does", `{}`, `{}`, "").progress()
+	run := w.runs.only(t)
+	two, leaveTwo := leaving(t, there)
+	two.modernCall("does", `{}`, `{}`, "").progress() // nobody has said that one waits
+	leaveOne()
+	leaveTwo()
+	w.gateway.AwaitIdle()
+	second.AwaitIdle()
+	go func() {
+		w.runs.wait(t.Context(), func() bool { return w.runs.notes(run, runs.Joined) > 1 })
+		(<-held.late)()
+		w.runs.wait(t.Context(), func() bool { return w.runs.notes(run, runs.Inquires) > 3 || len(w.runs.runs) > 1 })
+		close(release)
+	}()
+	if got := (&wire{T: t, url: there, caller: "ann"}).modernCall("does", `{}`, `{}`, "").result(false).run(); got.ID != run || !got.Attached {
+		t.Errorf("sent again: %+v, want run %s, attached", got, run)
+	}
+}

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -133,6 +137,58 @@ func TestAttackResentAfterAQuestion(t *testing.T) {
 	}
 }
 
+// breaksWithAnswer has the connection break with which a client has sent an answer,
+// before it is noted that the client continues.
+type breaksWithAnswer struct {
+	gateway.Runs
+	once  sync.Once
+	leave func()
+}
+
+func (r *breaksWithAnswer) Attach(ctx context.Context, id runs.RunID, a runs.Attended) (bool, error) {
+	if a.Says == runs.Joined && a.Of != "" {
+		r.once.Do(func() {
+			r.leave()
+			select {
+			case <-ctx.Done():
+			case <-time.After(300 * time.Millisecond):
+			}
+		})
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	return r.Runs.Attach(ctx, id, a)
+}
+
+// TestAttackBrokenWithItsAnswer breaks the connection of a client that has just sent an
+// answer, which is taken. When it begins anew, it gets the same run and is not asked again.
+func TestAttackBrokenWithItsAnswer(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	wrapped := &breaksWithAnswer{}
+	w := newWorld(t, map[string]func(*play){"gated": func(p *play) {
+		p.open(runs.Elicitation{StepID: "gate", Message: "Write?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		p.answered("gate#1")
+		<-release
+		p.complete(`{}`)
+	}}, func(o *gateway.Options) { wrapped.Runs, o.Runs = o.Runs, wrapped })
+	ann := &wire{T: t, url: w.url, caller: "ann"}
+	m := ann.modernCall("gated", `{}`, canAsk, "").result(false)
+	run := m.run().ID
+	c, leave := leaving(t, w.url)
+	wrapped.leave = leave
+	c.try(c.until, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"gated","arguments":{},"requestState":%q,"inputResponses":{"gate":{"action":"accept","content":{}}},`+
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}}}`, m.Result.RequestState, canAsk),
+		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "gated")
+	w.runs.wait(t.Context(), func() bool { return len(w.runs.answer) > 0 })
+	w.gateway.AwaitIdle()
+	close(release)
+	if got := ann.modernCall("gated", `{}`, canAsk, "").result(false).run(); got.ID != run || !got.Attached || got.Status != "completed" {
+		t.Errorf("begun anew: %+v, want run %s, attached", got, run)
+	}
+}
+
 // keptAnswers are Answers of two processes: what the first keeps, the second knows.
 type keptAnswers struct {
 	mu  sync.Mutex
@@ -163,7 +219,7 @@ func TestAttackKilledWhileItIsDelivered(t *testing.T) {
 	t.Parallel()
 	answers := &keptAnswers{all: map[string]bool{}}
 	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) { o.Answers = answers })
-	w.runs.onDeliver = func() { <-t.Context().Done() } // the note is never made
+	w.runs.onDeliver = func() error { <-t.Context().Done(); return nil } // the note is never made
 	first := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false).run()
 
 	w.opts.Answers = nil
@@ -176,6 +232,29 @@ func TestAttackKilledWhileItIsDelivered(t *testing.T) {
 	if got := (&wire{T: t, url: next, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false).run(); got.ID == first.ID || got.Attached {
 		t.Errorf("called again after a restart: %+v, want a new run", got)
 	}
+}
+
+// Temporal goes away when a result has just been written: the other replica knows of it
+// when Temporal is back, and starts a run for the next call.
+func TestAttackDeliveredWhileTemporalIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	var away atomic.Int64 // so often
+	away.Store(3)
+	w.runs.onDeliver = func() error {
+		if away.Add(-1) >= 0 {
+			return fmt.Errorf("noting: %w", runs.ErrUnavailable)
+		}
+		return nil
+	}
+	_, there := w.replica()
+	first := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false).run()
+	if got := (&wire{T: t, url: there, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false).run(); got.ID == first.ID || got.Attached {
+		t.Errorf("called again: %+v, want a new run", got)
+	}
+	away.Store(1 << 30)
+	(&wire{T: t, url: w.url, caller: "ann"}).modernCall("echoed", `{"message":"last"}`, `{}`, "").result(false)
+	w.gateway.Close() // does not wait for Temporal
 }
 
 // A client that disconnects before its result is written has not got it, also for the
@@ -332,6 +411,53 @@ func TestAttackTwoCallsForOneRun(t *testing.T) {
 	}
 	if len(seen) != again || !seen[run] {
 		t.Errorf("%d calls are %d runs, the lost one among them: %v", again, len(seen), seen[run])
+	}
+}
+
+// A request is stuck on its way; its client gives it up, sends the call again, and gets
+// its result. Then the gateway reads the request, and with it that its connection was
+// closed: nothing is executed again.
+func TestAttackLateRequest(t *testing.T) {
+	t.Parallel()
+	goOn := func(o *gateway.Options) { o.OnDisconnect = definitions.ContinueRun }
+	for name, change := range map[string]func(*gateway.Options){"cancels": func(*gateway.Options) {}, "continues": goOn} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			closed := make(chan struct{})
+			w := newWorld(t, map[string]func(*play){"echoed": echoed}, change, func(o *gateway.Options) {
+				authenticate := o.Authenticate
+				o.Authenticate = func(r *http.Request) (auth.Identity, error) {
+					if r.Header.Get("X-Late") != "" {
+						<-closed
+					}
+					return authenticate(r)
+				}
+			})
+			address := strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/mcp")
+			const calls = 100
+			for n := range calls {
+				arguments := fmt.Sprintf(`{"n":%d}`, n)
+				(&wire{T: t, url: w.url, caller: "ann"}).modernCall("echoed", arguments, `{}`, "").result(false)
+				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echoed","arguments":%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, arguments)
+				late, err := net.Dial("tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = fmt.Fprintf(late, "POST /mcp HTTP/1.1\r\nHost: %s\r\nX-Caller: ann\r\nX-Late: 1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
+					"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echoed\r\nContent-Length: %d\r\n\r\n%s", address, len(body), body)
+				if err = errors.Join(err, late.Close()); err != nil {
+					t.Fatal(err)
+				}
+				closed <- struct{}{}
+			}
+			time.Sleep(300 * time.Millisecond) // in which the last ones could start others
+			w.gateway.AwaitIdle()
+			w.runs.change(func() {
+				if n := len(w.runs.runs); n != calls {
+					t.Errorf("%d calls are %d runs", calls, n)
+				}
+			})
+		})
 	}
 }
 

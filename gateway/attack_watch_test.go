@@ -10,61 +10,94 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// TestAttackWatchedCallIsResent has an operator look at a run, or wait for it, while
-// the stream of its caller breaks: the call that is sent again is still that run.
-// Who watches is not the client whose answer was lost.
+// TestAttackWatchedCallIsResent has an operator, or another program of the caller, look
+// at a run, or wait for it, while the stream of its call breaks: the call that is sent
+// again is still that run. Who watches is not the client whose answer was lost.
 func TestAttackWatchedCallIsResent(t *testing.T) {
 	t.Parallel()
-	for _, waits := range []bool{false, true} {
-		for _, elsewhere := range []bool{false, true} {
-			for _, modern := range []bool{false, true} {
-				t.Run(fmt.Sprintf("waits %v, elsewhere %v, 2026-07-28 %v", waits, elsewhere, modern), func(t *testing.T) {
-					t.Parallel()
-					release := make(chan struct{})
-					w := newWorld(t, map[string]func(*play){"does": released(release)}, func(o *gateway.Options) {
-						o.Policy = &auth.Policy{Operators: []auth.Grant{{Tools: []string{"*"}, Subjects: []string{"user-op"}}}}
+	for _, who := range []string{"op", "ann"} {
+		for _, waits := range []bool{false, true} {
+			for _, elsewhere := range []bool{false, true} {
+				for _, modern := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, waits %v, elsewhere %v, 2026-07-28 %v", who, waits, elsewhere, modern), func(t *testing.T) {
+						t.Parallel()
+						resentWhileWatched(t, who, waits, elsewhere, modern)
 					})
-					_, there := w.replica()
-					_, third := w.replica()
-					c, leave := leaving(t, w.url)
-					c.modernCall("does", `{"message":"m"}`, `{}`, "").progress()
-					run := w.runs.only(t)
+				}
+			}
+		}
+	}
+}
 
-					seconds := 0
-					if waits {
-						seconds = 55
-					}
-					arguments := fmt.Sprintf(`{"runId":%q,"waitSeconds":%d}`, run, seconds)
-					op := &wire{T: t, url: there, caller: "op"}
-					if !modern {
-						op = connect(t, there, "op", "2025-11-25", `{}`)
-					}
-					watch := func() *response {
-						if modern {
-							return op.modernCall("perdure_run_await", arguments, `{}`, "")
-						}
-						return op.call("1", "perdure_run_await", arguments, `{"progressToken":1}`)
-					}
-					if watched := watch(); waits {
-						watched.progress()
-					} else {
-						watched.result(false)
-					}
-					leave()
-					w.gateway.AwaitIdle()
+func resentWhileWatched(t *testing.T, who string, waits, elsewhere, modern bool) {
+	release := make(chan struct{})
+	w := newWorld(t, map[string]func(*play){"does": released(release)}, func(o *gateway.Options) {
+		o.Policy = &auth.Policy{Operators: []auth.Grant{{Tools: []string{"*"}, Subjects: []string{"user-op"}}}}
+	})
+	_, there := w.replica()
+	_, third := w.replica()
+	c, leave := leaving(t, w.url)
+	c.modernCall("does", `{"message":"m"}`, `{}`, "").progress()
+	run := w.runs.only(t)
 
-					again := &wire{T: t, url: there, caller: "ann"}
-					if elsewhere {
-						again.url = third
-					}
-					go func() {
-						w.runs.wait(t.Context(), func() bool { return w.runs.says(run, runs.Joined) || len(w.runs.runs) > 1 })
-						close(release)
-					}()
-					if got := again.modernCall("does", `{"message":"m"}`, `{}`, "").result(false).run(); got.ID != run || !got.Attached {
-						t.Errorf("sent again: %+v, want run %s, attached", got, run)
-					}
-				})
+	seconds := 0
+	if waits {
+		seconds = 55
+	}
+	arguments := fmt.Sprintf(`{"runId":%q,"waitSeconds":%d}`, run, seconds)
+	watcher := &wire{T: t, url: there, caller: who}
+	if !modern {
+		watcher = connect(t, there, who, "2025-11-25", `{}`)
+	}
+	watch := func() *response {
+		if modern {
+			return watcher.modernCall("perdure_run_await", arguments, `{}`, "")
+		}
+		return watcher.call("1", "perdure_run_await", arguments, `{"progressToken":1}`)
+	}
+	if watched := watch(); waits {
+		watched.progress()
+	} else {
+		watched.result(false)
+	}
+	leave()
+	w.gateway.AwaitIdle()
+
+	again := &wire{T: t, url: there, caller: "ann"}
+	if elsewhere {
+		again.url = third
+	}
+	resent := again.modernCall("does", `{"message":"m"}`, `{}`, "")
+	resent.progress() // it has a run
+	close(release)
+	if got := resent.result(false).run(); got.ID != run || !got.Attached {
+		t.Errorf("sent again: %+v, want run %s, attached", got, run)
+	}
+}
+
+// A result that a caller got by waiting for the run is delivered: the next call is
+// another run, at each replica.
+func TestAwaitedResultIsDelivered(t *testing.T) {
+	t.Parallel()
+	for _, modern := range []bool{false, true} {
+		held := make(chan struct{})
+		w := newWorld(t, map[string]func(*play){"echoed": released(held)})
+		_, there := w.replica()
+		c, leave := leaving(t, w.url)
+		c.modernCall("echoed", `{}`, `{}`, "").progress()
+		run := w.runs.only(t)
+		leave()
+		w.gateway.AwaitIdle()
+		close(held)
+		arguments := fmt.Sprintf(`{"runId":%q}`, run)
+		if modern {
+			(&wire{T: t, url: there, caller: "ann"}).modernCall("perdure_run_await", arguments, `{}`, "").result(false)
+		} else {
+			connect(t, there, "ann", "2025-11-25", `{}`).call("1", "perdure_run_await", arguments, "").result(false)
+		}
+		for _, url := range []string{w.url, there} {
+			if got := (&wire{T: t, url: url, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false).run(); got.ID == run || got.Attached {
+				t.Errorf("after its result was awaited (2026-07-28 %v): %+v", modern, got)
 			}
 		}
 	}

@@ -38,15 +38,15 @@ type attendance struct {
 
 // attend signals the run the attendance of a request.
 func (a *attendance) attend(ctx context.Context, id runs.RunID, name string, says runs.Attendance) (noted bool) {
-	return a.attendAs(ctx, id, runs.Attended{Request: name, Says: says})
+	noted, _ = a.attendAs(ctx, id, runs.Attended{Request: name, Says: says})
+	return noted
 }
 
-func (a *attendance) attendAs(ctx context.Context, id runs.RunID, stands runs.Attended) (noted bool) {
-	noted, err := a.runs.Attach(ctx, id, stands)
-	if err != nil {
+func (a *attendance) attendAs(ctx context.Context, id runs.RunID, stands runs.Attended) (noted bool, err error) {
+	if noted, err = a.runs.Attach(ctx, id, stands); err != nil {
 		a.log.WarnContext(ctx, "cannot signal a run that a client waits for it", "run", id, "error", err)
 	}
-	return noted
+	return noted, err
 }
 
 // respondsTo answers the signal of another request, if that one asks. Requests with a
@@ -66,7 +66,7 @@ func (a *attendance) respondsTo(ctx context.Context, id runs.RunID, x *exchange,
 	if asks && a.served.respondsFirst(id, e.Seq) {
 		ctx, done := detached(ctx) // it speaks for all who wait here, also when its own client goes
 		defer done()
-		a.attend(ctx, id, x.name, response)
+		_, _ = a.attendAs(ctx, id, runs.Attended{Request: x.name, Says: response, Of: e.Attended.Request})
 	}
 }
 
@@ -78,10 +78,11 @@ type attending struct {
 	runEnded     bool   // and the client got or was to get its result
 	asks         bool   // the client is asked something, and is to send the call again with the answer
 	joined       bool   // the history of the run has that the request joined it
-	watches      bool   // it waits for the run of another caller, whose call it does not represent
+	watches      bool   // it waits for the run of a call that it does not represent
 	lastSeq      int64  // of the events of the run that were rendered
 }
 
-// watch notes that the run is another caller's: an answer to this client is none to the
-// call of that one.
-func (a *attending) watch() { a.watches, a.countsAnswer = true, false }
+// watch notes that the request does not represent the call of the run, whose client may
+// still lose its answer. Only the result counts as an answer to it, if the run's caller
+// gets it; owner is another one's, "" = the client's own.
+func (a *attending) watch(owner string) { a.watches, a.countsAnswer = true, owner == "" }

@@ -61,7 +61,7 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 			mine = true
 			over.Reset(rollCall)
 		}
-		waits := e.Attended.Says == runs.Here || e.Attended.Says == runs.Joined && e.Attended.Of != ""
+		waits := e.Attended.Says == runs.Here && e.Attended.Of == x.name || e.Attended.Says == runs.Joined && e.Attended.Of != ""
 		switch {
 		case mine && given.outstanding():
 			x.joined = false

@@ -2,18 +2,22 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Deliveries note, for all replicas, which results were delivered. What comes
 // while one note is on its way goes with the next.
 type deliveries struct {
 	runs    Runs
-	answers Answers // nil = none are kept
+	answers Answers       // nil = none are kept
+	window  time.Duration // in which a call may be one sent again
+	ends    chan struct{} // closed when this process ends
 	log     *slog.Logger
 
 	mu      sync.Mutex
@@ -21,9 +25,13 @@ type deliveries struct {
 	noting  sync.WaitGroup
 }
 
-// deliveryPause is the time between notes about one caller, since a history takes
-// 10,000.
-const deliveryPause = 20 * time.Millisecond
+const (
+	// deliveryPause is the time between notes about one caller, since a history takes
+	// 10,000.
+	deliveryPause = 20 * time.Millisecond
+	// maxDeliveryPause is the longest before a note that has failed is made again.
+	maxDeliveryPause = 5 * time.Second
+)
 
 // add notes a delivery soon.
 func (d *deliveries) add(caller string, run runs.RunID) {
@@ -42,18 +50,40 @@ func (d *deliveries) add(caller string, run runs.RunID) {
 // soon does something that Close waits for.
 func (d *deliveries) soon(do func()) { d.noting.Go(do) }
 
-// wait waits until what was delivered is noted.
-func (d *deliveries) wait() { d.noting.Wait() }
+// wait waits until what was delivered is noted, once more at most. It is called once.
+func (d *deliveries) wait() {
+	close(d.ends)
+	d.noting.Wait()
+}
 
 // note notes what waits until there is no more.
 func (d *deliveries) note(caller string) {
 	for all := d.take(caller); all != nil; all = d.take(caller) {
-		ctx, cancel := context.WithTimeout(context.Background(), detachedLimit)
-		if err := d.runs.Deliver(ctx, caller, all); err != nil {
-			d.log.Warn("cannot record the delivery of results; equal calls may get them again for a while", "runs", all, "error", err)
-		}
-		cancel()
+		d.noteAll(caller, all)
 		time.Sleep(deliveryPause)
+	}
+}
+
+// noteAll makes one note, again while Temporal is away: until it has the note, other
+// replicas give the results to equal calls.
+func (d *deliveries) noteAll(caller string, all []runs.RunID) {
+	until := time.Now().Add(d.window)
+	for pause := deliveryPause; ; pause = min(2*pause, maxDeliveryPause) {
+		ctx, cancel := context.WithTimeout(context.Background(), detachedLimit)
+		err := d.runs.Deliver(ctx, caller, all)
+		cancel()
+		if err == nil {
+			return
+		}
+		d.log.Warn("cannot record the delivery of results; equal calls may get them again for a while", "runs", all, "error", err)
+		if !errors.Is(err, runs.ErrUnavailable) || time.Now().After(until) {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-d.ends:
+			return
+		}
 	}
 }
 
@@ -84,7 +114,7 @@ type Answers interface {
 // learn that it was, once it was: a result that a killed gateway may not have written is
 // given again, and nothing is executed twice.
 func (d *deliveries) answering(x *exchange, id runs.RunID, answered bool) {
-	if !x.countsAnswer || d.answers == nil || answered && x.connected.Err() != nil {
+	if !x.countsAnswer || d.answers == nil || answered && web.Left(x.connected) {
 		return
 	}
 	if err := d.answers.Note(string(id), answered); err != nil {

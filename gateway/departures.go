@@ -28,9 +28,9 @@ type departures struct {
 }
 
 // settle records what became of a request that waited for a run: its client was
-// answered, or is gone. Watchers record nothing.
+// answered, or is gone. Of a watcher, only the result counts that the run's caller got.
 func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
-	if x.watches {
+	if x.watches && !(x.runEnded && x.countsAnswer) {
 		return
 	}
 	answered := x.wasAnswered()
@@ -170,7 +170,7 @@ func (d *departure) react(e runs.Event) reaction {
 	case runs.Joined, runs.Named, runs.Answered:
 		replaced = true
 	case runs.Here, runs.Watching:
-		replaced = d.leaving
+		replaced = d.leaving && e.Attended.Of == d.x.name
 	case runs.Leaving:
 		if !d.leaving {
 			return respond

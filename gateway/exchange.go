@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // An exchange is one tools/call under way: who called what, how it is answered, and how it
@@ -27,7 +28,7 @@ func newExchange(connected context.Context, c *client, id json.RawMessage, p *pa
 }
 
 // isThere reports whether the client of a request waits for it.
-func (x *exchange) isThere() bool { return !x.isCancelled() && x.connected.Err() == nil }
+func (x *exchange) isThere() bool { return !x.isCancelled() && !web.Left(x.connected) }
 
 // leftByClient reports whether the client has gone before it was answered, in a
 // way that means in its era that the run is to end.

@@ -49,7 +49,7 @@ type fakeRuns struct {
 	busy   time.Duration      // after which what is signalled is in a history
 
 	delivered []delivery
-	onDeliver func() // before every Deliver
+	onDeliver func() error // before every Deliver
 }
 
 type fakeRun struct {
@@ -336,7 +336,9 @@ func (f *fakeRuns) attach(id runs.RunID, a runs.Attended) (noted bool, err error
 
 func (f *fakeRuns) Deliver(_ context.Context, caller string, all []runs.RunID) error {
 	if f.onDeliver != nil {
-		f.onDeliver()
+		if err := f.onDeliver(); err != nil {
+			return err
+		}
 	}
 	f.change(func() {
 		for _, run := range all {

@@ -257,9 +257,7 @@ func (f *endpoint) resume(w http.ResponseWriter, r *http.Request, c *client, las
 	case at.Tool == awaitTool:
 		wait := defaultWait * time.Second
 		how.patience = &wait
-		if at.Owner != "" {
-			x.watch()
-		}
+		x.watch(at.Owner)
 	case at.Owner == "": // a run of another caller's does not end with this call
 		x.bind(at.Run)
 	}

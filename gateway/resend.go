@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Limits of looking for the run of a call that is sent again.
@@ -44,7 +45,7 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 	x.countsAnswer = true
 	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
-	if x.connected.Err() != nil && !x.outlives {
+	if web.Left(x.connected) && (!x.outlives || j.served.next(a.series(now)) > 0) {
 		return runs.Started{}, errClientGone
 	}
 	if a.attended(now) {
@@ -146,7 +147,7 @@ func (a *resentCall) awaitClosing(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	if a.x.connected.Err() != nil {
+	if web.Left(a.x.connected) {
 		return errClientGone
 	}
 	return nil

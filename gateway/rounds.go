@@ -59,7 +59,10 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	own := st.Owner == "" && st.Tool != awaitTool
 	x.countsAnswer = x.countsAnswer || st.From != ""
 	if x.dialect.sendsAgain() && own { // before its answers count: the call is lost if this request is
-		x.joined = cs.attendance.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From})
+		if x.joined, err = cs.continues(ctx, x, &st); err != nil {
+			cs.results.failed(x, st.Run, err)
+			return
+		}
 	}
 	reasons, pages, answered := st.unknownKeys(x.params.InputResponses), map[string]string{}, map[string]bool{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
@@ -88,11 +91,23 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	if own && x.bind(st.Run) {
 		cs.calls.cancelRun(ctx, st.Run)
 	}
-	if st.Owner != "" && st.Tool == awaitTool {
-		x.watch()
+	if st.Tool == awaitTool {
+		x.watch(st.Owner)
 	}
 	cs.served.begin(st.Run, x)
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
 	cs.follows(ctx, x, at, renderOptions{resumed: true, reasons: reasons, pages: pages, answered: answered})
+}
+
+// continues notes that a client continues from the request that has asked it, also if
+// it disconnects meanwhile: who calls again from the beginning is then not a new call.
+func (cs *composites) continues(ctx context.Context, x *exchange, st *state) (noted bool, err error) {
+	ctx, done := detached(ctx)
+	defer done()
+	noted, err = cs.attendance.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From})
+	if errors.Is(err, runs.ErrNotFound) {
+		err = nil // which its answer finds out
+	}
+	return noted, err
 }

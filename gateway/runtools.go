@@ -30,7 +30,6 @@ type runTools struct {
 	rights     *rights
 	results    *results
 	calls      *calls
-	served     *served
 	composites *composites
 	log        *slog.Logger
 }
@@ -98,7 +97,7 @@ func (b *runTools) runFor(ctx context.Context, x *exchange, action auth.Action, 
 
 func (b *runTools) await(ctx context.Context, x *exchange) {
 	x.end = b.calls.begin(x)
-	x.name, x.countsAnswer = newNonce(), x.dialect.sendsAgain()
+	x.name = newNonce()
 	if x.params.RequestState != "" {
 		b.composites.nextRound(ctx, x)
 		return
@@ -129,9 +128,8 @@ func (b *runTools) await(ctx context.Context, x *exchange) {
 	at := x.cursorFor(runs.Started{ID: run.ID})
 	if run.Caller != x.caller.Subject {
 		at.Owner = run.Caller
-		x.watch()
 	}
-	b.served.begin(run.ID, x)
+	x.watch(at.Owner)
 	b.composites.follows(ctx, x, at, renderOptions{resumed: true, patience: &patience})
 }
 

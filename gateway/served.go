@@ -29,7 +29,7 @@ type servedRun struct {
 const maxServed = 20_000
 
 // begin notes that the client of a request waits for a run. Who watches does not
-// count: a call of the run's caller whose answer was lost would be made twice.
+// count: a call whose answer was lost would be made twice.
 func (s *served) begin(id runs.RunID, x *exchange) {
 	if x.watches {
 		return

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 // An outlet takes the messages that answer one request, in order. It is safe
@@ -84,7 +86,7 @@ func (s *sink) answer(id string, status int, message []byte) bool {
 		return false
 	}
 	s.finished = true
-	there := s.gone.Err() == nil // before: who has read the response may go at once
+	there := !web.Left(s.gone) // before: who has read the response may go at once
 	var err error
 	if s.upgraded {
 		err = s.writeEvent(id, message)

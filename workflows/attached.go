@@ -13,7 +13,9 @@ import (
 type Attached struct {
 	Request string     `json:"request"` // its name; value of AttrRequest
 	Says    Attendance `json:"says,omitempty"`
-	Of      string     `json:"of,omitempty"` // with Joined: the request that asked its client, which continues from there
+	// Of is, with Joined, the request that asked its client, which continues from there;
+	// with Here and Watching, the request that is answered.
+	Of string `json:"of,omitempty"`
 }
 
 // An Attendance is the relation of a request to a run.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 // ErrTooLarge is in the chain of errors of answers over Config.MaxResultBytes.
@@ -301,7 +303,7 @@ type countedConn struct {
 // net/http then takes a new one, as nothing was written. After a write, the request could
 // not be distinguished from an executed one.
 func (c *countedConn) Write(p []byte) (int, error) {
-	if c.reused.Swap(false) && closedByPeer(c.Conn) {
+	if c.reused.Swap(false) && web.ClosedByPeer(c.Conn) {
 		return 0, net.ErrClosed
 	}
 	if !c.begin() {

@@ -104,6 +104,14 @@ func (c *countedConn) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
+// unwrapped is the connection without what New has put around it.
+func unwrapped(c net.Conn) net.Conn {
+	if counted, ok := c.(*countedConn); ok {
+		return counted.Conn
+	}
+	return c
+}
+
 // Close ends the connection.
 func (c *countedConn) Close() error {
 	defer c.leave()

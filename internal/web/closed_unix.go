@@ -1,16 +1,27 @@
 //go:build unix
 
-package backends
+package web
 
 import (
+	"context"
 	"net"
 	"syscall"
 )
 
-// closedByPeer reports whether the other side has closed the connection,
+// connection is the key of a request's connection in its context.
+type connection struct{}
+
+// Left reports whether the client of a request is gone. ctx is that of the request, or
+// derived from it.
+func Left(ctx context.Context) bool {
+	conn, ok := ctx.Value(connection{}).(net.Conn)
+	return ctx.Err() != nil || ok && ClosedByPeer(conn)
+}
+
+// ClosedByPeer reports whether the other side has closed the connection,
 // which may be in the kernel before net/http has read it. Data to read does
 // not count.
-func closedByPeer(conn net.Conn) bool {
+func ClosedByPeer(conn net.Conn) bool {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
 		return false
