@@ -133,3 +133,40 @@ func TestAttackLateResponse(t *testing.T) {
 		t.Errorf("sent again: %+v, want run %s, attached", got, run)
 	}
 }
+
+// TestAttackTurnedAwayAfterItsClientHasGone: a call that was sent again asks who waits for
+// its run. Its client gives it up meanwhile, sends it once more, and waits for the run by
+// that request. The one before is turned away, and starts no run of its own.
+func TestAttackTurnedAwayAfterItsClientHasGone(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	held := &heldBack{late: make(chan func(), 1)}
+	w := newWorld(t, map[string]func(*play){"does": released(release)}, func(o *gateway.Options) { held.Runs, o.Runs = o.Runs, held })
+	second, there := w.replica()
+	waits := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("does", `{}`, `{}`, "")
+	waits.progress()
+	run := w.runs.only(t)
+	gone, leave := leaving(t, there)
+	tried := make(chan struct{})
+	go func() {
+		defer close(tried)
+		gone.try(gone.until, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"does","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "does")
+	}()
+	respond := <-held.late
+	leave()
+	<-tried
+	respond()
+	w.runs.wait(t.Context(), func() bool { return w.runs.says(run, runs.Here) })
+	time.Sleep(300 * time.Millisecond) // in which it could start another
+	second.AwaitIdle()
+	w.runs.change(func() {
+		if n := len(w.runs.runs); n != 1 {
+			t.Errorf("one call is %d runs", n)
+		}
+	})
+	close(release)
+	if got := waits.result(false).run(); got.ID != run || got.Status != "completed" {
+		t.Errorf("who waits gets %+v", got)
+	}
+}

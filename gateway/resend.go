@@ -45,7 +45,7 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 	x.countsAnswer = true
 	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
-	if web.Left(x.connected) && (!x.outlives || j.served.next(a.series(now)) > 0) {
+	if web.Left(x.connected) && !x.outlives {
 		return runs.Started{}, errClientGone
 	}
 	if a.attended(now) {
@@ -164,7 +164,12 @@ func (a *resentCall) settled(of int64, next int) bool {
 	return true
 }
 
+// start starts a run of the call, if its client still waits: it may have sent the call
+// again since, and got the run before. A first run may outlive its client.
 func (a *resentCall) start(ctx context.Context, req runs.StartRequest, of int64, no int) (runs.Started, error) {
+	if web.Left(a.x.connected) && (no > 0 || !a.x.outlives) {
+		return runs.Started{}, errClientGone
+	}
 	req.ID = a.id(of, no)
 	started, err := a.j.runs.Start(ctx, req)
 	if err == nil {
