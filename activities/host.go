@@ -42,7 +42,8 @@ type Host struct {
 	Name     string        // of this process, for people
 	Grace    time.Duration // for calls under way when this process stops
 
-	Interceptors []interceptor.WorkerInterceptor // of the worker that serves the queue
+	Interceptors []interceptor.WorkerInterceptor    // of the worker that serves the queue
+	Tuner        func() (worker.WorkerTuner, error) // of each such worker
 }
 
 // RegisterHost makes a worker host the limits of backends when Temporal assigns them.
@@ -64,11 +65,16 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 		l := held.Load()
 		return l != nil && l.holds(time.Now())
 	}, spentBefore(ctx))
+	tuner, err := h.Tuner()
+	if err != nil {
+		return fmt.Errorf("serving the queue of %s: %w", backend, err)
+	}
 	queue := worker.New(h.Client, workflows.BackendQueue(backend), worker.Options{
 		DisableWorkflowWorker:        true,
 		MaxHeartbeatThrottleInterval: time.Second,
 		WorkerStopTimeout:            h.Grace,
 		Interceptors:                 h.Interceptors,
+		Tuner:                        tuner,
 	})
 	registerInTurn(queue, *h.Activities, line)
 	if err := h.sayPresent(ctx, line, &held); err != nil {
@@ -78,7 +84,7 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 		return fmt.Errorf("serving the queue of %s: %w", backend, err)
 	}
 	h.Activities.logger.Info("enforcing the limits of a backend", "backend", backend, "limits", cfg.String())
-	err := h.keep(ctx, line, &held)
+	err = h.keep(ctx, line, &held)
 	line.Close()
 	stopped := make(chan struct{})
 	go func() {

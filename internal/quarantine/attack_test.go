@@ -89,7 +89,11 @@ func work(address string) error {
 	if err != nil {
 		return err
 	}
-	tuner, err := g.Tuner()
+	slots, err := worker.NewFixedSizeSlotSupplier(1000)
+	if err != nil {
+		return err
+	}
+	tuner, err := g.Tuner(slots, slots)
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,10 @@ import (
 const slotsOfEach = 1000
 
 // Tuner reports to the guard when the worker executes a workflow task. It is for one
-// worker, whose connection has the guard's DialOption.
-func (g *Guard) Tuner() (worker.WorkerTuner, error) {
-	suppliers := make([]worker.SlotSupplier, 5)
+// worker, whose connection has the guard's DialOption. Calls and reads take the slots of
+// activities and localActivities.
+func (g *Guard) Tuner(activities, localActivities worker.SlotSupplier) (worker.WorkerTuner, error) {
+	suppliers := make([]worker.SlotSupplier, 3)
 	for i := range suppliers {
 		var err error
 		if suppliers[i], err = worker.NewFixedSizeSlotSupplier(slotsOfEach); err != nil {
@@ -23,10 +24,10 @@ func (g *Guard) Tuner() (worker.WorkerTuner, error) {
 	}
 	return worker.NewCompositeTuner(worker.CompositeTunerOptions{
 		WorkflowSlotSupplier:        &slots{SlotSupplier: suppliers[0], gate: &g.gate, let: map[*worker.SlotPermit]bool{}},
-		ActivitySlotSupplier:        suppliers[1],
-		LocalActivitySlotSupplier:   suppliers[2],
-		NexusSlotSupplier:           suppliers[3],
-		SessionActivitySlotSupplier: suppliers[4],
+		ActivitySlotSupplier:        activities,
+		LocalActivitySlotSupplier:   localActivities,
+		NexusSlotSupplier:           suppliers[1],
+		SessionActivitySlotSupplier: suppliers[2],
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/memory"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
@@ -69,7 +69,9 @@ type executor struct {
 // start has this process take up steps of runs, until stop, and delete the values of
 // runs that are gone until ctx ends.
 func (s *executor) start(ctx context.Context) error {
-	tuner, err := s.opts.Guard.Tuner()
+	gauge := memory.NewGauge(memory.Limit())
+	// Each backend may be hosted here, which takes a slot for as long as it lasts.
+	tuner, err := s.opts.Guard.Tuner(gauge.Slots(1+len(s.opts.Loaded.Backends)), gauge.Slots(1))
 	if err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
@@ -93,12 +95,12 @@ func (s *executor) start(ctx context.Context) error {
 	}
 	calls := activities.New(planted(keptPool{s.tools(), s.credentials}), s.opts.Logger, o)
 	activities.Register(s.worker, calls)
-	activities.RegisterHost(s.worker, s.host(calls))
+	activities.RegisterHost(s.worker, s.host(calls, gauge))
 	if err := s.worker.Start(); err != nil {
 		s.worker = nil
 		return fmt.Errorf("starting the worker: %w", err)
 	}
-	go emptyCache(ctx, debug.SetMemoryLimit(-1))
+	go emptyCache(ctx, memory.Limit())
 	s.hosting = s.startHosting(all)
 	if s.opts.Values != nil {
 		go s.sweepValues(ctx)

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/memory"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
@@ -196,7 +198,7 @@ func TestRecordHistories(t *testing.T) {
 	workflows.Register(w, trust)
 	calls := activities.New(fakeBackend{}, quiet, activities.Options{})
 	activities.Register(w, calls)
-	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second,
+	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second, Tuner: memory.NewGauge(math.MaxInt64).Tuner,
 		Backends: map[string]limits.Config{"be": {Rate: limits.Rate{Calls: 20, Per: time.Minute, Burst: 1}}}})
 	if err := w.Start(); err != nil {
 		t.Fatal(err)

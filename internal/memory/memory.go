@@ -1,0 +1,141 @@
+// Package memory has a worker take no more calls while the memory of its process is in use.
+package memory
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/worker"
+)
+
+const (
+	slots      = 1000                  // of each kind, the default of the SDK
+	lookEvery  = 50 * time.Millisecond // while there is no memory
+	sweepEvery = time.Second           // at most, while there seems to be none
+	inUse      = "/memory/classes/heap/objects:bytes"
+)
+
+// Limit is Go's memory limit in bytes; math.MaxInt64 = none.
+func Limit() int64 { return debug.SetMemoryLimit(-1) }
+
+// A Gauge reports whether a process has memory for more calls: until three quarters of its
+// limit are in use. Above half of it, workers drop the runs that they keep. It is safe for
+// concurrent use.
+type Gauge struct {
+	most uint64 // bytes
+	used func() uint64
+
+	mu    sync.Mutex
+	swept time.Time
+}
+
+// NewGauge makes a gauge for a limit in bytes; math.MaxInt64 = there is always memory.
+func NewGauge(limit int64) *Gauge {
+	if limit == math.MaxInt64 {
+		return &Gauge{most: math.MaxUint64, used: used}
+	}
+	return &Gauge{most: uint64(limit / 4 * 3), used: used}
+}
+
+// used is what objects take that live, or died since the last collection.
+func used() uint64 {
+	sample := []metrics.Sample{{Name: inUse}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// Full reports whether too much is in use. Garbage does not count: a process that waits
+// makes none, so it would not be collected for minutes.
+func (g *Gauge) Full() bool {
+	if g.used() <= g.most {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.swept) >= sweepEvery {
+		runtime.GC()
+		g.swept = time.Now()
+	}
+	return g.used() > g.most
+}
+
+// Slots gives slots of one kind to one worker while there is memory, and least of them in
+// any case, so that what is under way can end.
+func (g *Gauge) Slots(least int) worker.SlotSupplier {
+	fixed, err := worker.NewFixedSizeSlotSupplier(slots)
+	if err != nil {
+		panic(err) // slots is positive
+	}
+	return &supplier{SlotSupplier: fixed, gauge: g, least: least}
+}
+
+// Tuner is for a worker that takes calls only.
+func (g *Gauge) Tuner() (worker.WorkerTuner, error) {
+	return worker.NewCompositeTuner(worker.CompositeTunerOptions{
+		WorkflowSlotSupplier: g.Slots(1), ActivitySlotSupplier: g.Slots(1), LocalActivitySlotSupplier: g.Slots(1),
+		NexusSlotSupplier: g.Slots(1), SessionActivitySlotSupplier: g.Slots(1),
+	})
+}
+
+// A supplier counts the slots that are given.
+type supplier struct {
+	worker.SlotSupplier // bounds their number
+	gauge               *Gauge
+	least               int
+
+	mu    sync.Mutex
+	given int
+}
+
+// ReserveSlot waits until there is a slot, and memory for its task.
+func (s *supplier) ReserveSlot(ctx context.Context, info worker.SlotReservationInfo) (*worker.SlotPermit, error) {
+	permit, err := s.SlotSupplier.ReserveSlot(ctx, info)
+	if err != nil {
+		return nil, err
+	}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for !s.give() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			s.SlotSupplier.ReleaseSlot(nil)
+			return nil, ctx.Err()
+		}
+	}
+	return permit, nil
+}
+
+// TryReserveSlot takes a slot if there is one, and memory for its task.
+func (s *supplier) TryReserveSlot(info worker.SlotReservationInfo) *worker.SlotPermit {
+	permit := s.SlotSupplier.TryReserveSlot(info)
+	if permit != nil && !s.give() {
+		s.SlotSupplier.ReleaseSlot(nil)
+		return nil
+	}
+	return permit
+}
+
+// ReleaseSlot takes a slot back.
+func (s *supplier) ReleaseSlot(info worker.SlotReleaseInfo) {
+	s.mu.Lock()
+	s.given--
+	s.mu.Unlock()
+	s.SlotSupplier.ReleaseSlot(info)
+}
+
+// give counts one more slot, if it may be given.
+func (s *supplier) give() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given >= s.least && s.gauge.Full() {
+		return false
+	}
+	s.given++
+	return true
+}

@@ -1,0 +1,67 @@
+package memory
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestAttackSlots: no more calls are taken once their arguments fill memory, one in any
+// case, and more as soon as they have ended.
+func TestAttackSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const argument = 5 << 20
+		held := uint64(0)
+		g := NewGauge(200 << 20)
+		g.used = func() uint64 { return held }
+		s := g.Slots(1)
+		for n := 0; ; n++ {
+			if n == slots {
+				t.Fatal("all slots are given, with 5 MB each")
+			}
+			if s.TryReserveSlot(nil) == nil {
+				break
+			}
+			held += argument
+		}
+		if held > 160<<20 {
+			t.Errorf("%d MB of arguments are taken where 200 are the limit", held>>20)
+		}
+		stopped, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if permit, err := s.ReserveSlot(stopped, nil); permit != nil || err == nil {
+			t.Error("a slot is given without memory")
+		}
+		if least := g.Slots(2); least.TryReserveSlot(nil) == nil || least.TryReserveSlot(nil) == nil || least.TryReserveSlot(nil) != nil {
+			t.Error("another kind has not exactly its least number of slots")
+		}
+		time.AfterFunc(time.Second, func() {
+			held = 0
+			s.ReleaseSlot(nil)
+		})
+		if permit, err := s.ReserveSlot(t.Context(), nil); permit == nil || err != nil {
+			t.Errorf("no slot where there is memory again: %v", err)
+		}
+	})
+}
+
+// Garbage is no reason to wait, and what is in use is one.
+func TestUsed(t *testing.T) {
+	held := make([]byte, 64<<20)
+	g := NewGauge(64 << 20)
+	if !g.Full() {
+		t.Error("64 MB in use are not seen")
+	}
+	runtime.KeepAlive(held)
+	held = nil
+	g.swept = time.Time{}
+	if g.Full() {
+		t.Error("garbage counts as used")
+	}
+	if NewGauge(math.MaxInt64).Full() {
+		t.Error("without a limit there is no memory")
+	}
+}
