@@ -86,14 +86,14 @@ var traces = []string{"traceparent", "tracestate", "baggage"}
 // Name is the same for requests that forward the same, but for what belongs to traces; "" =
 // they forward nothing.
 func (f Forwarded) Name() string {
-	headers, meta := maps.Clone(f.Headers), maps.Clone(f.Meta)
-	maps.DeleteFunc(headers, func(name string, _ Secret) bool { return slices.Contains(traces, strings.ToLower(name)) })
+	meta := maps.Clone(f.Meta)
 	maps.DeleteFunc(meta, func(key string, _ json.RawMessage) bool { return slices.Contains(traces, key) })
-	if len(headers) == 0 && len(meta) == 0 {
+	headers := f.identity()
+	if headers == "" && len(meta) == 0 {
 		return ""
 	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, Forwarded{Headers: headers}.identity())
+	fmt.Fprintln(sum, headers)
 	for _, key := range slices.Sorted(maps.Keys(meta)) {
 		fmt.Fprintf(sum, "%q %q\n", key, meta[key])
 	}
@@ -123,14 +123,16 @@ func (f Forwarded) mark(salt string) string {
 }
 
 // identity names the headers, for sessions with a server that may distinguish callers
-// by them; "" = none.
+// by them, but for those of traces; "" = none.
 func (f Forwarded) identity() string {
-	if len(f.Headers) == 0 {
+	headers := maps.Clone(f.Headers)
+	maps.DeleteFunc(headers, func(name string, _ Secret) bool { return slices.Contains(traces, strings.ToLower(name)) })
+	if len(headers) == 0 {
 		return ""
 	}
 	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(f.Headers)) {
-		fmt.Fprintf(sum, "%q %q\n", name, string(f.Headers[name]))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		fmt.Fprintf(sum, "%q %q\n", name, string(headers[name]))
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
