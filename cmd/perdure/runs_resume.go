@@ -250,11 +250,13 @@ var planWords = map[string]string{
 	resume.UnderWay:     "still under way; awaited",
 }
 
+const withoutForwarded = "the headers and _meta that the caller sent for backends are no longer kept: calls are made without them"
+
 // printPlan prints what would be done.
 func (r runsResumeCommand) printPlan(c *console, plan *resume.Plan) {
 	printPlanned(c, plan.Steps)
 	if plan.WithoutForwarded {
-		c.notef("the headers and _meta that the caller sent for backends are no longer kept: calls are made without them")
+		c.notef(withoutForwarded)
 	}
 	for _, u := range plan.OutcomeUnknown {
 		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", u.Error.Message, u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)

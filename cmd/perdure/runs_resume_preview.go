@@ -45,6 +45,9 @@ func (b *bulkResume) show() error {
 		if g.RepeatedCall != "" {
 			b.console.notef("  %s", visible.Line(g.RepeatedCall))
 		}
+		if g.WithoutForwarded {
+			b.console.notef("  %s", withoutForwarded)
+		}
 	}
 	diffs, err := b.diffs()
 	for i, d := range diffs {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -43,6 +44,8 @@ type PreviewGroup struct {
 
 	// RepeatedCall is what a call gives that is repeated once its run is resumed.
 	RepeatedCall string `json:"repeatedCall,omitempty"`
+
+	WithoutForwarded bool `json:"withoutForwarded,omitempty"` // see resume.Plan
 
 	Runs []PreviewRun `json:"runs"`
 }
@@ -181,7 +184,7 @@ func groupOf(plan *resume.Plan, err error) PreviewGroup {
 	case err != nil:
 		return PreviewGroup{Outlook: Impossible, Reason: general(err.Error(), "")}
 	}
-	g := PreviewGroup{Outlook: Resumes, Steps: sites(plan), RepeatedCall: general(plan.RepeatedCall(), "")}
+	g := PreviewGroup{Outlook: Resumes, Steps: sites(plan), RepeatedCall: general(plan.RepeatedCall(), ""), WithoutForwarded: plan.WithoutForwarded}
 	switch {
 	case len(plan.OutcomeUnknown) > 0:
 		g.Outlook = OutcomeUnknown
@@ -211,5 +214,5 @@ func sites(plan *resume.Plan) []resume.Step {
 // key is the same for groups of the same.
 func (g PreviewGroup) key() string {
 	steps, _ := json.Marshal(g.Steps) // of texts
-	return strings.Join([]string{string(g.Outlook), g.Reason, g.RepeatedCall, string(steps)}, "\n")
+	return strings.Join([]string{string(g.Outlook), g.Reason, g.RepeatedCall, strconv.FormatBool(g.WithoutForwarded), string(steps)}, "\n")
 }
