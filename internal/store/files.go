@@ -136,11 +136,14 @@ func (f *Files) SweepRuns(ctx context.Context, ended func(context.Context, strin
 	})
 	for key, run := range due {
 		over, failed := ended(ctx, run)
-		if failed != nil {
-			return failed
+		if failed == nil && over {
+			failed = f.write(key, Grant{})
 		}
-		if over {
-			err = errors.Join(err, f.write(key, Grant{}))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("sweeping what is kept for run %s: %w", run, failed))
 		}
 	}
 	return err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,22 +11,23 @@ import (
 
 // SweepRuns implements Grants. Each process takes runs that no other has taken.
 func (p *Postgres) SweepRuns(ctx context.Context, ended func(context.Context, string) (bool, error)) error {
+	var failed error
 	for {
 		due, err := p.dueRuns(ctx)
 		if err != nil || len(due) == 0 {
-			return err
+			return errors.Join(failed, err)
 		}
 		for _, key := range due {
 			run, _ := runOf(key)
 			over, err := ended(ctx, run)
+			if err == nil && over {
+				_, err = p.pool.Exec(ctx, "delete from grants where caller = $1 and backend = $2", key.Caller, key.Backend)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if err != nil {
-				return err
-			}
-			if !over {
-				continue
-			}
-			if _, err := p.pool.Exec(ctx, "delete from grants where caller = $1 and backend = $2", key.Caller, key.Backend); err != nil {
-				return fmt.Errorf("writing to the store: %w", err)
+				failed = errors.Join(failed, fmt.Errorf("sweeping what is kept for run %s: %w", run, err))
 			}
 		}
 	}

@@ -47,7 +47,8 @@ type Grants interface {
 	Wanted(ctx context.Context, caller string) ([]string, error)
 	// SweepRuns removes the grants of runs (RunKey) that have ended. ended is called for
 	// one run after the other, and for each at most once in RunSweepEvery by all processes
-	// together; if it fails, so does SweepRuns.
+	// together. Where it fails, the grants of that run stay, the others are looked at all
+	// the same, and the error names the run.
 	SweepRuns(ctx context.Context, ended func(ctx context.Context, run string) (bool, error)) error
 	// Close ends the use of the store.
 	Close()

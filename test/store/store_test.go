@@ -286,6 +286,22 @@ func TestSweepRuns(t *testing.T) {
 		check(t, s, adaMail, kept)
 		k.age(t)
 		sweep("publish/open")
+
+		away := store.RunKey("", "publish/away", "c")
+		put(t, s, away, kept)
+		put(t, s, over, kept)
+		k.age(t)
+		err := s.SweepRuns(t.Context(), func(_ context.Context, run string) (bool, error) {
+			if run != "publish/over" {
+				return false, errors.New("no answer")
+			}
+			return true, nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "publish/away: no answer") || !strings.Contains(err.Error(), "publish/open") {
+			t.Errorf("runs that cannot be looked up: %v", err)
+		}
+		check(t, s, over, store.Grant{})
+		check(t, s, away, kept)
 	})
 }
 
