@@ -48,8 +48,8 @@ func TestAttackQuotaBySlowStarts(t *testing.T) {
 	})
 }
 
-// A client floods with cancellations of requests that there are not: what is looked
-// for on the side stays bounded, and those of another caller are found.
+// A client sends a flood of cancellations for unknown requests. The lookups that this
+// causes stay bounded, and requests of another caller are still found.
 func TestAttackCancelFlood(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"echoed": echoed})
@@ -65,7 +65,7 @@ func TestAttackCancelFlood(t *testing.T) {
 	}
 }
 
-// taking are runs that are started at once, and of which nothing is heard again.
+// taking starts runs at once and never hears of them again.
 type taking struct {
 	gateway.Runs
 	serial int
@@ -78,8 +78,8 @@ func (r *taking) Start(context.Context, runs.StartRequest) (runs.Started, error)
 
 func (r *taking) Held(context.Context, string) (runs.Held, error) { return runs.Held{}, nil }
 
-// Ever other callers start one run each, whose end nobody follows here: those that
-// the index knows are forgotten.
+// New callers start one run each, and no client here follows its end. The quota forgets
+// the runs that the index knows.
 func TestAttackQuotaByManyCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

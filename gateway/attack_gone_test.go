@@ -162,7 +162,7 @@ func TestAttackGoneWhileResponding(t *testing.T) {
 	}
 }
 
-// unreadable fails to follow runs once it is told to.
+// unreadable fails to follow runs once the test sets it to.
 type unreadable struct {
 	gateway.Runs
 	fails atomic.Int32 // so often

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An answer means what its members say to whoever reads JSON by exact names.
+// An answer means what its members say to a reader of JSON that matches names exactly.
 func TestAttackAnswerInOtherLetters(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{

@@ -88,8 +88,8 @@ func TestAttackResentCall(t *testing.T) {
 }
 
 // TestAttackResentAfterAQuestion loses the answer to the round of a call in which its
-// client has answered a question, and has the client begin anew, as libraries do: it
-// is the same run, whose result is given, and nobody is asked again; when that was
+// client has answered a question, and has the client begin anew, as libraries do. The
+// client gets the result of the same run without another question. After that result is
 // delivered, the next call is another run.
 func TestAttackResentAfterAQuestion(t *testing.T) {
 	t.Parallel()
@@ -384,9 +384,9 @@ func TestAttackOvertaken(t *testing.T) {
 	}
 }
 
-// Two calls are lost with one run, which has ended, since the second was closed before
-// it had one, and both are sent again at once: one is given the result of the run, the
-// other is a run of its own. Neither is told of work that was not done.
+// Two calls lose one run, which has ended, since the second was closed before it had
+// one. Both are sent again at once: one gets the result of the run, the other is a run of
+// its own. Neither reports work that was not done.
 func TestAttackTwoCallsForOneRun(t *testing.T) {
 	t.Parallel()
 	const again = 3

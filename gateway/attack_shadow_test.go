@@ -35,8 +35,8 @@ func TestAttackBackendShadows(t *testing.T) {
 	}
 }
 
-// TestAttackBackendSpeaksForPerdure: what a backend puts into _meta of a result under
-// perdure's names reaches nobody, and the rest does as it is.
+// TestAttackBackendSpeaksForPerdure: clients do not get what a backend puts into _meta
+// of a result under perdure's names, and get the rest unchanged.
 func TestAttackBackendSpeaksForPerdure(t *testing.T) {
 	t.Parallel()
 	const said = `{"isError":true,"content":[{"type":"text","text":"paid"}],"structuredContent":{"n":12345678901234567890},` +

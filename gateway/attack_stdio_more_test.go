@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// stuck are runs of which none can be cancelled, as where Temporal does not answer.
+// stuck are runs that cannot be cancelled, as when Temporal does not answer.
 type stuck struct {
 	gateway.Runs
 	waiting atomic.Int64

@@ -44,8 +44,8 @@ func newSlowWorld(t *testing.T, plays map[string]func(*play), bodies *web.Bodies
 
 func arguments(size int) string { return `{"message":"` + strings.Repeat("x", size) + `"}` }
 
-// A caller who has as much as one may have waits for itself, and is told then that
-// nothing was done; others do not wait for it, and small requests for nobody.
+// A caller at its limit waits for itself alone, and then learns that nothing was done.
+// Other callers do not wait for it, and small requests wait for no other.
 func TestLargeRequestsShare(t *testing.T) {
 	t.Parallel()
 	w, slow := newSlowWorld(t, map[string]func(*play){"echoed": echoed}, web.NewBodies(4<<20, 50*time.Millisecond))
@@ -68,7 +68,7 @@ func TestLargeRequestsShare(t *testing.T) {
 			t.Errorf("answered with %d", status)
 		}
 	}
-	// What is larger than a caller's part has all of it.
+	// A request larger than a caller's part takes all of that part.
 	if got := ann.call("5", "echoed", arguments(4<<20), ""); got.StatusCode != http.StatusOK {
 		t.Errorf("afterwards it is answered %s", got.Status)
 	}
@@ -205,8 +205,8 @@ func TestWaitingRequestsHoldNoRoom(t *testing.T) {
 	}
 }
 
-// Who announces much and sends little of it, again and again, keeps nobody else
-// waiting, at whichever endpoint.
+// A client that announces much and sends little of it, again and again, does not keep
+// others waiting, at any endpoint.
 func TestAttackRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) {

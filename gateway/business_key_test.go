@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 )
 
-// TestBusinessKey: calls with the same business key, of whatever caller and at
-// whatever replica, are one run; who may not see it is refused and told nothing.
+// TestBusinessKey: calls with the same business key, from any caller and at any
+// replica, are one run. A caller who may not see that run is refused and learns nothing.
 func TestBusinessKey(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
@@ -68,8 +68,8 @@ func TestBusinessKey(t *testing.T) {
 	ann.call("5", "once", `{"order":"8"}`, "").result(false)
 }
 
-// TestAttackForeignKeys: whoever was first with a key does not decide what a call
-// with other arguments comes to, nor learns of it.
+// TestAttackForeignKeys: the first caller to use a key does not decide the result of a
+// call with other arguments, and does not learn of that call.
 func TestAttackForeignKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"pay": echoed, "note": echoed}, func(o *gateway.Options) {

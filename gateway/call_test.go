@@ -143,7 +143,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A run that is found by a key is cancelled by whoever called last, also at another replica.
+// The last caller to find a run by its key can cancel it, also at another replica.
 func TestCancelOfASharedRun(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"1", "2"} {
@@ -392,8 +392,8 @@ func TestAttackPanicInACall(t *testing.T) {
 	c.call("2", "echoed", `{"message":"m"}`, "").result(false)
 }
 
-// TestAttackStartThatIsNotKnown has the answer to a start be lost: only a call that
-// would find its run is told to come again.
+// TestAttackStartThatIsNotKnown loses the answer to a start. Only a call that would
+// find its run gets the advice to call again.
 func TestAttackStartThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"echoed": echoed})
@@ -413,8 +413,8 @@ func TestAttackStartThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// TestAttackStartThatCannotBeCompared sends a request again whose run cannot be read
-// then: it may be under way, so only a call with a key is told to come again.
+// TestAttackStartThatCannotBeCompared sends a request again while its run cannot be
+// read. The run may be under way, so only a call with a key gets the advice to call again.
 func TestAttackStartThatCannotBeCompared(t *testing.T) {
 	t.Parallel()
 	for meta, want := range map[string][]string{
@@ -461,7 +461,7 @@ func TestCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Many runs of one call, one after the other, are told apart.
+// Many runs of one call, one after the other, stay distinct.
 func TestManyRunsOfOneCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) { o.ReattachWindow = time.Minute })

@@ -48,5 +48,5 @@ func QuotaStarts(r Runs) (starts, callers int) {
 	return len(q.starts), len(q.callers)
 }
 
-// NewQuotaRuns are runs of which each caller may have so many.
+// NewQuotaRuns limits how many runs of all each caller may have.
 func NewQuotaRuns(all Runs, q Quotas) Runs { return newQuotaRuns(all, q.withDefaults()) }

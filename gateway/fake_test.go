@@ -77,7 +77,7 @@ func newFakeRuns(t *testing.T, plays map[string]func(*play)) *fakeRuns {
 	return &fakeRuns{plays: plays, ctx: t.Context(), news: make(chan struct{}), runs: map[runs.RunID]*fakeRun{}, looks: map[runs.RunID]int{}}
 }
 
-// change runs f and wakes whoever waits for news.
+// change runs f and wakes all that wait for news.
 func (f *fakeRuns) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -501,7 +501,7 @@ func (p *play) answered(id string) runs.Elicitation {
 	return found
 }
 
-// expire closes an elicitation that nobody answered.
+// expire closes an elicitation that has no answer.
 func (p *play) expire(id string) {
 	p.f.change(func() {
 		r := p.run()

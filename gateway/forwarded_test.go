@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 )
 
-// What the configuration names of a request, its direct calls pass on and the run that
-// it starts has kept; nothing else.
+// Direct calls pass on the parts of a request that the configuration names, and the run
+// that the request starts keeps them; nothing else is kept or passed on.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	creds := &fakeCredentials{wanted: map[string]string{}}

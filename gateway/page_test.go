@@ -151,7 +151,7 @@ func TestPageOfClientThatShowsOnlyForms(t *testing.T) {
 	}
 }
 
-// TestPageBeforeTheCallIsRepeated: a client that takes no stream is told to
+// TestPageBeforeTheCallIsRepeated: a client that takes no stream gets the advice to
 // open the page and to call again, where calling again finds the same run.
 func TestPageBeforeTheCallIsRepeated(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// brokenRuns tell of an end without an outcome, which is a defect of theirs.
+// brokenRuns report an end without an outcome, which is a defect of theirs.
 type brokenRuns struct{ *fakeRuns }
 
 func (r brokenRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {

@@ -130,8 +130,8 @@ func TestRunsOfOthers(t *testing.T) {
 	}
 }
 
-// TestQuestionForSome: a question that is for some of those who may answer is put
-// to these, and is answered by nobody else, who may well see it.
+// TestQuestionForSome: a question for some of the possible approvers goes to these
+// only. Others cannot answer it, even if they can see it.
 func TestQuestionForSome(t *testing.T) {
 	t.Parallel()
 	forLeads := func(p *play) {

@@ -41,7 +41,7 @@ func (r *response) until(message string) float64 {
 	}
 }
 
-// What backends tell of the steps under way reaches clients that want
+// The progress that backends report for steps under way reaches clients that want
 // progress, of both eras, and at the replica to which they come back.
 func TestBackendProgress(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestBackendProgress(t *testing.T) {
 	}
 }
 
-// What a script counts is what clients are told, in between and after it too.
+// Clients get the count of a script, also between two counts and after the last.
 func TestScriptProgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"slow": func(p *play) {
@@ -131,8 +131,8 @@ func TestNoProgressWanted(t *testing.T) {
 	}
 }
 
-// A client that cannot ask is told of which run which step asks, and how each of
-// several questions is answered.
+// A client that cannot ask learns which step of which run asks, and how to answer each
+// of several questions.
 func TestTellsWhichStepAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"slow": func(p *play) {
@@ -159,7 +159,7 @@ func TestTellsWhichStepAsks(t *testing.T) {
 	}
 }
 
-// Programs that follow a call are told of each step what people are: how it ended and
+// Programs that follow a call get the same facts of each step as people: how it ended and
 // when, which attempt is under way and why, and what an answer was.
 func TestStepsForPrograms(t *testing.T) {
 	t.Parallel()

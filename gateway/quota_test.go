@@ -41,8 +41,8 @@ func refusedFor(t *testing.T, r *response, quota string) {
 	}
 }
 
-// A caller floods: 400 calls at once, all of which come to wait for a person. So
-// many wait as may, also while the index knows of none; nobody else is held up.
+// A caller floods: all of 400 calls at once reach a question for a person. The quota
+// lets only so many wait, also before the index knows of any; other callers are not held up.
 func TestWaitingRunsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
@@ -72,7 +72,7 @@ func TestWaitingRunsAreBounded(t *testing.T) {
 			if w.modernRefused("guest") == "" {
 				t.Error("a client of 2026-07-28 is not refused")
 			}
-			// What asks nobody continues, and so does everybody else.
+			// Runs without a question continue, and so do those of other callers.
 			guest.call("1002", "echoed", `{}`, "").result(false)
 			if said := ann.call("1", "gated", `{}`, "").next().text(); strings.Contains(said, "quotas") {
 				t.Errorf("somebody else is answered %s", said)

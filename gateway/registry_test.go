@@ -203,7 +203,7 @@ func TestVersionAsATool(t *testing.T) {
 	}
 }
 
-// Who may publish one tool does not take the name of another one by it.
+// Permission to publish one tool does not let a caller take the name of another.
 func TestNameOfferedIsTaken(t *testing.T) {
 	t.Parallel()
 	w, _ := newPublishing(t)
@@ -217,7 +217,7 @@ func TestNameOfferedIsTaken(t *testing.T) {
 	}
 }
 
-// Who may not publish a name does not take it by offering another tool under it.
+// A caller who may not publish a name cannot take it by offering another tool under it.
 func TestNameOfOthersIsNotReserved(t *testing.T) {
 	t.Parallel()
 	w, _ := newPublishing(t, auth.Publisher{Grant: auth.Grant{Tools: []string{"mine*"}, Subjects: []string{"user-ben"}}, Uses: []string{"be_*"}})

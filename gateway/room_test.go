@@ -38,8 +38,8 @@ func (r largeRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.
 	}
 }
 
-// TestLargeResultsShare: a large result that finds no room is not read: who asks for it
-// is told when to try again, a call is answered with a handle, and nothing is lost.
+// TestLargeResultsShare: the gateway does not read a large result that finds no room. A
+// request for it learns when to try again, a call gets a handle, and nothing is lost.
 func TestLargeResultsShare(t *testing.T) {
 	t.Parallel()
 	bodies := web.NewBodies(1<<20, 20*time.Millisecond)

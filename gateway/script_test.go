@@ -80,8 +80,8 @@ func TestExecuteScript(t *testing.T) {
 	}
 }
 
-// Whoever may not send scripts does not see that others may; those who may are
-// told how, and which tools there are.
+// Callers who may not send scripts do not see that others may. Callers who may send
+// them learn how, and which tools a script can call.
 func TestScriptToolsAreForThoseWhoMay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){}, sendsScripts)
@@ -120,8 +120,8 @@ func (w *world) descriptions(caller string) map[string]string {
 	return tools
 }
 
-// What agents are told of tools is what a script can write, whatever a tool's
-// name is; composite tools are told that may be called.
+// Agents get the names of tools as a script can write them, whatever the tool's own
+// name is, and of the composite tools those that may be called.
 func TestScriptToolsAreListedAsTheyAreCalled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"secret": nil, "shown": nil}, sendsScripts, func(o *gateway.Options) {
@@ -165,7 +165,7 @@ func TestScriptCheck(t *testing.T) {
 	}
 }
 
-// What is hidden from clients is not called by a script that one sends.
+// A script that a client sends cannot call tools hidden from clients.
 func TestScriptsDoNotCallWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){

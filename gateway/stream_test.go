@@ -400,7 +400,7 @@ func (r *response) progress() float64 {
 	return p.Progress
 }
 
-// A question that nobody answers for long is asked again, as the answer may have
+// A question left unanswered for long is asked again, as the answer may have
 // been lost; the one before stays, and an answer to either counts.
 func TestQuestionIsAskedAgain(t *testing.T) {
 	t.Parallel()
@@ -643,8 +643,8 @@ func TestRequestStateIsRefused(t *testing.T) {
 	}
 }
 
-// An answer to what is not asked is refused, and with it those beside it: nobody
-// knows to which question it was meant.
+// An answer to an unknown question is refused, with all answers sent beside it, since
+// it may have been meant for any question.
 func TestAnswerToAnUnknownQuestion(t *testing.T) {
 	t.Parallel()
 	both := func(p *play) {
@@ -688,8 +688,8 @@ func TestAnswerToAnUnknownQuestion(t *testing.T) {
 	}
 }
 
-// An answer of a session under an id that it was not asked with is refused, and it
-// is told so; the question stays open.
+// The gateway refuses an answer of a session under an id that it was not asked with, and
+// tells the session so; the question stays open.
 func TestAnswerUnderAnUnknownID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"gated": gated})
@@ -992,7 +992,7 @@ func TestNoHandleWhereTheGateExpiresSoon(t *testing.T) {
 	}
 }
 
-// publishedSchema is the output schema that a list of tools has for one.
+// publishedSchema is the output schema that a list of tools has for the named tool.
 func publishedSchema(t *testing.T, list *msg, tool string) func(json.RawMessage) bool {
 	t.Helper()
 	for _, listed := range list.Result.Tools {

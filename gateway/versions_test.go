@@ -78,8 +78,8 @@ func TestVersionsOfFiles(t *testing.T) {
 	}
 }
 
-// A version that nobody, or somebody else, is offered is not called by asking for
-// it where another version is offered.
+// A caller cannot call a version that it is not offered by asking for it where another
+// version is offered.
 func TestCallOfAVersionThatIsNotOffered(t *testing.T) {
 	t.Parallel()
 	w, _ := newPublishing(t)

@@ -145,8 +145,8 @@ func TestCalledWorkflowCallsTools(t *testing.T) {
 	}
 }
 
-// What a called workflow asks is asked by the one that called it, whose answer
-// it gets; so it is when there is one between.
+// The run above asks the question of a called workflow and passes the answer down, also
+// through a workflow between the two.
 func TestCalledWorkflowAsks(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"accept", "decline"} {
@@ -198,7 +198,7 @@ func TestCalledWorkflowIsCancelled(t *testing.T) {
 	}
 }
 
-// What a called workflow has undone, and what the one above, is told in the order
+// The result lists what a called workflow and the one above have undone, in the order
 // of undoing.
 func TestUndoneBelow(t *testing.T) {
 	t.Parallel()
@@ -252,7 +252,7 @@ func TestCalledWorkflowIsUndone(t *testing.T) {
 	}
 }
 
-// What a called workflow had completed is told with the failure.
+// The failure lists what a called workflow had completed.
 func TestPartialOfCalledWorkflow(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `{name: a, description: d, steps: [{id: one, tool: echo, arguments: {v: "1"}}, {id: call, type: workflow, workflow: b, dependsOn: [one]}]}
@@ -268,8 +268,8 @@ func TestPartialOfCalledWorkflow(t *testing.T) {
 	}
 }
 
-// What has completed and is too large to be told with the failure is named, also
-// of a called workflow.
+// A failure names completed outputs that are too large to be part of it, also those of a
+// called workflow.
 func TestOmittedOutputs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `{name: a, description: d, steps: [{id: large, tool: big}, {id: small, tool: echo, arguments: {v: "1"}}, {id: call, type: workflow, workflow: b, dependsOn: [large, small]}]}

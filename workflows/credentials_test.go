@@ -82,7 +82,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Where nobody tells the run, it finds out by itself, soon at first.
+// Without a signal, the run finds the credential by itself, soon at first.
 func TestCredentialsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, from := range []time.Duration{3 * time.Second, 30 * time.Hour} {
@@ -160,8 +160,8 @@ func TestCredentialsOfARead(t *testing.T) {
 	}
 }
 
-// What has failed before the credential was missing counts: the call is made no
-// oftener than onError says.
+// Failures before the credential was missing count: the call is made no oftener than
+// onError says.
 func TestCredentialsGiveNoMoreAttempts(t *testing.T) {
 	t.Parallel()
 	executed, lacking := 0, 0

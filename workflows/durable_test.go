@@ -224,7 +224,7 @@ func TestCompensationKeepsItsKey(t *testing.T) {
 	}
 }
 
-// What is undone last is what completed first, also where an execution before
+// The step that completed first is undone last, also where an earlier execution
 // completed it.
 func TestCompensationOrderAfterContinueAsNew(t *testing.T) {
 	t.Parallel()
@@ -250,8 +250,8 @@ func TestCompensationOrderAfterContinueAsNew(t *testing.T) {
 	}
 }
 
-// What an execution does not come to, it hands on: items of a forEach that had
-// failed before, which a resumption must not make again.
+// An execution hands on what it does not reach: items of a forEach that had failed
+// before, which a resumption must not make again.
 func TestContinueAsNewHandsOn(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, timeout: 900h, failureMode: best_effort, steps: [

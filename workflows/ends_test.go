@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// What is shown of an elicitation is when it really ends: with its own time, or with
-// what surrounds it, whichever is first.
+// An elicitation shows when it really ends: with its own time, or with what surrounds
+// it, whichever is first.
 func TestElicitationEndsWithWhatSurroundsIt(t *testing.T) {
 	t.Parallel()
 	loop := func(timeout string) string {

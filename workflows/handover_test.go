@@ -12,8 +12,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A call that is made after all, when a person has said that it was not executed,
-// is the call of before, whatever its templates would come to now.
+// A call made after a person has said that it was not executed has the arguments of
+// the earlier call, whatever its templates would give now.
 func TestParkedCallKeepsItsArguments(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"shown": "short", "too long to be shown": strings.Repeat("long", 5000)} {
@@ -47,8 +47,8 @@ func TestParkedCallKeepsItsArguments(t *testing.T) {
 	}
 }
 
-// A resumption with other arguments makes a call that was not executed with these,
-// and one without changes with those of before.
+// A resumption with other arguments makes a call that was not executed with these. A
+// resumption without changes makes it with the earlier ones.
 func TestResumedCallHasTheArgumentsOfTheResumption(t *testing.T) {
 	t.Parallel()
 	const source = `{name: a, description: d, parameters: {type: object, properties: {n: {type: integer}}}, steps: [

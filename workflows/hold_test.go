@@ -193,8 +193,8 @@ func TestHeldAfterContinueAsNew(t *testing.T) {
 	}
 }
 
-// What has failed before a call was held counts: it is made no oftener than
-// onError says, and being held uses up no attempt.
+// Failures before a call was held count: the call is made no oftener than onError says,
+// and being held uses up no attempt.
 func TestHeldGivesNoMoreAttempts(t *testing.T) {
 	t.Parallel()
 	executed, held := 0, 0

@@ -185,7 +185,7 @@ func (c *testCase) tool(rnd *rand.Rand, s *definitions.Step, within string) {
 	}
 }
 
-// reading is a template that tells of what a step has seen.
+// reading is a template that shows what a step has seen.
 func reading(path string, deps []string) string {
 	var b strings.Builder
 	b.WriteString(path)
@@ -228,7 +228,7 @@ func (c *testCase) forEach(rnd *rand.Rand, s *definitions.Step, within string, d
 	}
 }
 
-// output is a block that tells of all steps.
+// output is a block that shows all steps.
 func (c *testCase) output() {
 	properties := map[string]*definitions.Property{}
 	for _, s := range c.def.Steps {
@@ -321,8 +321,8 @@ func (b *bench) continued(t *testing.T, source string) *bench {
 	return next
 }
 
-// locked lets one call be made at a time.
-// It is told the path of its step as it is seen from the run above.
+// locked lets one call be made at a time. f gets the path of the step as the run above
+// sees it.
 func (b *bench) locked(f func(path string, call workflows.ToolCall) (string, error)) toolFunc {
 	return func(call workflows.ToolCall) (string, error) {
 		b.mu.Lock()

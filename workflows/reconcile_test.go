@@ -19,7 +19,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// losing loses the answers of the first calls, as often as it is told.
+// losing loses the answers of the first calls.
 func losing(times int) toolFunc {
 	var lost atomic.Int64 // items are called side by side
 	return func(call workflows.ToolCall) (string, error) {
@@ -111,7 +111,7 @@ func TestReconcileAgainAndAgain(t *testing.T) {
 	}
 }
 
-// What the configuration says of a tool counts where the step says nothing.
+// The configuration of a tool counts where the step says nothing.
 func TestOnUnknownOfATool(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ step, tool, failure string }{
@@ -176,8 +176,8 @@ func TestReconcileEndsWithTheRun(t *testing.T) {
 	}
 }
 
-// What a run had sent before it was reset is not looked for any more once a
-// person has said that it was not executed.
+// A reset run no longer looks for a call that it had sent before, once a person has said
+// that the call was not executed.
 func TestReconcileAfterReset(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
@@ -316,7 +316,7 @@ func TestAskedBeforeContinueAsNew(t *testing.T) {
 	}
 }
 
-// onMemo has f told of each state that the run publishes.
+// onMemo calls f with each state that the run publishes.
 func (b *bench) onMemo(f func(workflows.State)) { b.read(&memoReader{f: f}) }
 
 func (b *bench) read(m *memoReader) {

@@ -253,7 +253,7 @@ func (w *expected) end(c *testCase) {
 	}
 }
 
-// output is what the output block tells of the steps.
+// output is what the output block shows of the steps.
 func (w *expected) output(*testCase) map[string]string {
 	out := map[string]string{}
 	for id, r := range w.steps {

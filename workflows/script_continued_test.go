@@ -121,8 +121,8 @@ func TestScriptStepInTimeContinuesAsNew(t *testing.T) {
 	}
 }
 
-// What calls of a script have done is undone when the run fails in the execution
-// after, also where that does not come to them.
+// A run that fails undoes the calls that its script made in an earlier execution, also
+// where the later execution does not reach them.
 func TestUndoContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	const undoing = `
@@ -165,7 +165,7 @@ def early():
 	}
 }
 
-// What is reported stands in the result in the order in which it was, and once.
+// The result has each report once, in the order in which it was made.
 func TestReportContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	source := scripted(`
@@ -342,9 +342,9 @@ return 1`, "")
 	}
 }
 
-// What a script repeats has another key. So a call of a keyed tool of which nobody
-// knows whether it was executed is not repeated by retry, also after the run has
-// continued as new; one that was answered is.
+// Each repetition by a script has another key. So retry does not repeat a call of a keyed
+// tool whose outcome is unknown, also after the run has continued as new. It does repeat
+// one that was answered.
 func TestRetrySparesTheKeyed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

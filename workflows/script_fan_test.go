@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// continuedScript plays a script until it is woken after a while, and gives what the
-// execution after that comes to, and its calls. The first one is prepared.
+// continuedScript plays a script until it is woken after a while, and gives the result
+// of the execution after that, and its calls. prepare sets up the first one.
 func continuedScript(t *testing.T, script string, after time.Duration, prepare func(*bench)) (output string, calls []string) {
 	t.Helper()
 	first := newBench(t, scripted(script, ""), `{}`, nil)
@@ -30,7 +30,7 @@ func continuedScript(t *testing.T, script string, after time.Duration, prepare f
 }
 
 // Which functions of parallel had begun when one of them skipped the rest does
-// not depend on the order in which the execution after comes to them.
+// not depend on the order in which the next execution reaches them.
 func TestSkippedRestContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	output, calls := continuedScript(t, `

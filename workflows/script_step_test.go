@@ -89,9 +89,8 @@ func TestScriptSaysWhereItFailed(t *testing.T) {
 	}
 }
 
-// A script that continues as new in the middle continues at the line where it stood: no
-// call is made again, also none that failed, no question is asked again, and the time
-// that it was told stays.
+// A script that continues as new in the middle continues at the line that it had reached.
+// It repeats no call, also none that failed, and no question, and keeps the time it had.
 func TestScriptContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	const script = `
@@ -193,9 +192,9 @@ func TestBombsBesideOtherRuns(t *testing.T) {
 	}
 }
 
-// A script that has failed continues when it is resumed: what it has done counts, what
-// failed is tried again, also where the script continued, and whoever did not agree is
-// asked again.
+// A resumed script continues after its failure: what it has done counts, what failed is
+// tried again, also where the script continued, and a question that was declined is asked
+// again.
 func TestScriptIsResumed(t *testing.T) {
 	t.Parallel()
 	const script = `
@@ -338,7 +337,7 @@ func TestScriptsDoNotUndoByProbes(t *testing.T) {
 	}
 }
 
-// What a script had called before it failed is told with its failure.
+// The failure of a script lists what the script had called before.
 func TestPartialOfScripts(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]map[string]string{

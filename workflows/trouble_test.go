@@ -86,7 +86,7 @@ func newTrouble(c *testCase) *trouble {
 	return w
 }
 
-// asking says of which calls people are asked what became of them.
+// asking reports which calls people are asked about.
 func (w *trouble) asking(c *testCase, continued bool) {
 	for _, s := range c.def.Steps {
 		// What continues after a lost answer is not done with: it would be told
@@ -258,7 +258,7 @@ func (w *trouble) undoneAt(path string) (times int) {
 	return times
 }
 
-// said is what a person says of a call of which the run knows nothing.
+// said is a person's answer about a call whose outcome the run does not know.
 func (w *trouble) said(path string) string {
 	call := w.sent[path]
 	if !call.executed {

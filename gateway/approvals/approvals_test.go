@@ -305,8 +305,8 @@ func TestQuestionForSome(t *testing.T) {
 	}
 }
 
-// Whoever is asked by a script that an agent has sent can read it; what a
-// composite tool does inside is not shown.
+// The approver of a script that an agent has sent can read the script. The page does
+// not show what a composite tool does inside.
 func TestSentScript(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -450,9 +450,9 @@ func TestTextIsText(t *testing.T) {
 	has(t, page, "{{.}}")
 }
 
-// TestAttackWhatApproversReadOnThePage: whoever wrote it, nothing on a page is hidden
-// or changes the order of other text: each such character is a mark, and is part of
-// what runs all the same.
+// TestAttackWhatApproversReadOnThePage: no author of a text can hide anything on a page
+// or change the order of other text. The page shows each such character as a mark; the
+// call runs with the character.
 func TestAttackWhatApproversReadOnThePage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -86,7 +86,7 @@ func (s *loginSite) remember(err error) {
 	s.err = err
 }
 
-// refused reports why nobody was signed in the last time.
+// refused reports why the last sign-in failed.
 func (s *loginSite) refused() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -396,8 +396,8 @@ func TestAttackLoginWithoutScopes(t *testing.T) {
 	}
 }
 
-// TestAttackLoginWithWithdrawnKey: an ID token that is signed with a key which the
-// issuer has withdrawn signs nobody in.
+// TestAttackLoginWithWithdrawnKey: an ID token signed with a key that the issuer has
+// withdrawn does not sign its holder in.
 func TestAttackLoginWithWithdrawnKey(t *testing.T) {
 	t.Parallel()
 	i := newLoginIssuer(t)
@@ -487,7 +487,7 @@ func TestAttackOneTimeLink(t *testing.T) {
 }
 
 // TestLinkSessionSurvivesRestart: the browser stays signed in when dev starts
-// again; a link of before does not sign in once more.
+// again; an earlier link does not sign in once more.
 func TestLinkSessionSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	before := newLinkLogin(t)
@@ -569,8 +569,8 @@ func TestAttackCallerTokenOnThePage(t *testing.T) {
 	}
 }
 
-// TestAttackCallerTokenWithoutItsIssuer: while nobody can tell whether a token is one
-// with which programs call, it opens no page.
+// TestAttackCallerTokenWithoutItsIssuer: a token opens no page while the gateway cannot
+// check whether it is one that programs call with.
 func TestAttackCallerTokenWithoutItsIssuer(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} {
@@ -601,7 +601,7 @@ func (t onlyToken) Authenticate(r *http.Request) (auth.Identity, error) {
 	return auth.Identity{Subject: "agent"}, nil
 }
 
-// TestAttackGuessing: who tries too often has to wait, and nobody else has to.
+// TestAttackGuessing: a client that tries too often has to wait, and no other client does.
 func TestAttackGuessing(t *testing.T) {
 	t.Parallel()
 	tokens, err := auth.NewLogin(auth.LoginOptions{Path: "/approvals", Key: loginKey, Tokens: onlyToken("right"), Logger: slog.New(slog.DiscardHandler)})
@@ -690,8 +690,8 @@ func TestAttackLockingOutOfTokens(t *testing.T) {
 }
 
 // TestAttackLockingOut: strangers who share an address with people, as all do behind
-// a proxy, keep nobody from signing in at an issuer, whose codes nobody guesses. It is
-// spared what one browser sends it again and again.
+// a proxy, cannot stop these from signing in at an issuer, whose codes cannot be guessed.
+// The issuer is spared what one browser sends again and again.
 func TestAttackLockingOut(t *testing.T) {
 	t.Parallel()
 	i := newLoginIssuer(t)

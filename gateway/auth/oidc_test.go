@@ -302,8 +302,8 @@ func TestIssuerDown(t *testing.T) {
 	}
 }
 
-// TestAttackIDToken: an ID token reports who signed in somewhere. It lets nobody call,
-// also where its audience is the one that tokens must have.
+// TestAttackIDToken: an ID token reports who signed in somewhere. It does not allow calls,
+// even where its audience is the one that tokens must have.
 func TestAttackIDToken(t *testing.T) {
 	t.Parallel()
 	issuer := perduretest.NewIssuer(t)
@@ -384,7 +384,7 @@ func TestOIDCOptions(t *testing.T) {
 	}
 }
 
-// TestRefuse: an error that is no Refusal is shown to nobody.
+// TestRefuse: no client sees an error that is not a Refusal.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	status, challenge, body := refused(t, errors.New("database password"))

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Who follows a run that is quarantined is not told that there is none, but how it
-// ends after it was released.
+// A client that follows a quarantined run does not hear that the run does not exist. It
+// learns how the run ends after its release.
 func TestAttackFollowersOfAQuarantinedRun(t *testing.T) {
 	t.Parallel()
 	c, tc := connect(t)

@@ -190,8 +190,8 @@ steps:
 	}
 }
 
-// TestAttackForgedKeys shows that answers which wait for a key keep
-// nobody from answering, however many somebody forges, and end with the question.
+// TestAttackForgedKeys shows that answers which wait for a key do not keep others
+// from answering, however many an attacker forges, and end with the question.
 func TestAttackForgedKeys(t *testing.T) {
 	t.Parallel()
 	in := install(t, "forgery", secrets.FixedKeys(older))
@@ -240,8 +240,8 @@ func TestAttackWithdrawnKey(t *testing.T) {
 	}
 }
 
-// TestAttackSignalsAreRecorded shows that whoever reaches Temporal, and no more,
-// gets nothing by any signal, and that each attempt is to be seen.
+// TestAttackSignalsAreRecorded shows that an attacker who reaches Temporal, and no more,
+// gains nothing by any signal, and that each attempt is visible.
 func TestAttackSignalsAreRecorded(t *testing.T) {
 	t.Parallel()
 	in := install(t, "recorded", secrets.FixedKeys(older))

@@ -48,8 +48,8 @@ func (s *script) look(c converter.DataConverter) (*earlier, error) {
 	return e, err
 }
 
-// What a call had come to before the run was reset; a step that was undone since
-// is not one that was executed.
+// A lookup finds the outcome that a call had before the run was reset. A step undone
+// since does not count as executed.
 func TestEarlier(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -104,8 +104,8 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
-// What cannot be read, for want of a key, may be the call that is looked for: it
-// is an error, and not a call that was never made.
+// An entry that cannot be read, for want of a key, may be the call looked for: the
+// lookup fails, and does not report a call that was never made.
 func TestEarlierThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := &script{}

@@ -164,7 +164,7 @@ steps:
 
 func source(t testing.TB, text string) string { return strings.ReplaceAll(text, "AS", t.Name()) }
 
-// What a called run asks is asked, and answered, with the run that called it.
+// The question of a called run is asked, and answered, with the run that called it.
 func TestCalledRunAsksWithItsParent(t *testing.T) {
 	t.Parallel()
 	c, _ := compose(t)
@@ -516,8 +516,8 @@ steps:
 	}
 }
 
-// A resumption that did not come to a called run leaves to the next one what that has
-// done, also when Temporal has deleted it since.
+// A resumption that did not reach a called run leaves the work of that run to the next
+// resumption, also when Temporal has deleted the called run since.
 func TestResumptionAfterOneThatFailedBefore(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
@@ -730,7 +730,7 @@ steps:
 	return id, all[len(all)-1].Outcome
 }
 
-// What a backend tells of its progress to a called run is told of the run above.
+// The run above reports the progress that a backend reports to a called run.
 func TestProgressOfACalledRun(t *testing.T) {
 	t.Parallel()
 	c, _ := compose(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// TestDecided shows that a decision is told as what it is, and never a
-// reconciliation as an accepted question.
+// TestDecided shows that each decision is reported as its own kind, and a
+// reconciliation never as an accepted question.
 func TestDecided(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]runs.Elicitation{

@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// TestDelivered: what one process notes another one finds, for that caller and run
-// only, without a worker; what nobody has signed does not count.
+// TestDelivered: another process finds the note that one process makes, for that caller
+// and run only, without a worker; an unsigned note does not count.
 func TestDelivered(t *testing.T) {
 	t.Parallel()
 	in := install(t, "delivered", secrets.FixedKeys(older))

@@ -93,8 +93,8 @@ func listsOf(ask asker, log *slog.Logger) lists {
 	return lists{reader{&archive{namespace: "default", converter: converter.GetDefaultDataConverter(), log: log}}, newIndex(ask, nil, log)}
 }
 
-// Where the index may be asked ten times a second, metrics of three gateways are
-// there with 5,000 waiting runs, and so are lists, of which many are wanted at once.
+// Where the index may be asked ten times a second, metrics of three gateways are there
+// with 5,000 waiting runs, and so are lists, even when many are wanted at once.
 func TestIndexAtItsDefaultLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestIndexSharesQuestions(t *testing.T) {
 	})
 }
 
-// Who asks of an index that refuses for too long is told what to do.
+// A request to an index that refuses for too long gets an error that says what to do.
 func TestIndexThatRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

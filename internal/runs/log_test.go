@@ -16,8 +16,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// What happened is told in the order of time, with who did it: calls and their
-// attempts, questions, answers that were not taken, a cancel, and a resumption.
+// The log is in the order of time and names who acted: calls and their attempts,
+// questions, answers that were not taken, a cancel, and a resumption.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
@@ -108,8 +108,8 @@ steps:
 	}
 }
 
-// What scripts say is in the log, wherever they stand: in a definition, in a step,
-// and in a run that a step has called.
+// The log has what scripts say, whether the script is in a definition, in a step, or in
+// a run that a step has called.
 func TestLogOfScripts(t *testing.T) {
 	t.Parallel()
 	c, _ := compose(t)

@@ -6,8 +6,8 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// TestNumberedLines shows that whoever reads a script sees each line of it, and
-// in the order in which it runs.
+// TestNumberedLines shows that a reader of a script sees each line of it, in the order
+// in which it runs.
 func TestNumberedLines(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{

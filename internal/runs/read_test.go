@@ -38,7 +38,7 @@ type written struct {
 }
 
 // reset continues in an execution that has copied the events of the last one up to the
-// given one, with which the reset is told.
+// given one, which records the reset.
 func (s *script) reset(last int64) {
 	s.executions = append(s.executions, written{s.events, s.copied})
 	s.events, s.copied = slices.Clone(s.events[:last]), last+1
@@ -527,7 +527,7 @@ func sample(t *testing.T) *definitions.Definition {
 	return d
 }
 
-// FuzzReaders reads histories that nobody would write.
+// FuzzReaders reads histories that no run would write.
 func FuzzReaders(f *testing.F) {
 	s := &script{}
 	s.start(`[{"id":"a","dependsOn":["b"]},{"id":"b","dependsOn":["a"]}]`)

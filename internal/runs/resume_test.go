@@ -72,7 +72,7 @@ func losing(call workflows.ToolCall) error {
 	return workflows.Report(workflows.Attempt{Call: call, Number: 1}.Lost("the connection broke"))
 }
 
-// five are five steps in a row, the third of which is a question.
+// five are five steps in a row; the third is a question.
 const five = `
 name: five
 description: Five steps.
@@ -142,8 +142,8 @@ func fates(plan *resume.Plan) []string {
 	return lines
 }
 
-// A failed run continues from where it failed, as the same run for whoever follows it;
-// what was completed or answered is not done or asked again.
+// A failed run continues from where it failed, as the same run for its followers. It does
+// not repeat completed calls or answered questions.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)

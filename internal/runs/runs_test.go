@@ -99,8 +99,7 @@ func registerCallTool(w worker.Worker) {
 // broken are the tools that fail for now, by their argument "as".
 var broken sync.Map
 
-// scripted are functions that are told of calls, by the argument "as", and that
-// may fail them.
+// scripted are functions, by the argument "as", that get each call and may fail it.
 var scripted sync.Map
 
 // callTool is a backend that echoes its arguments. The tool busy reports that it is
@@ -582,8 +581,8 @@ func TestUnknownRun(t *testing.T) {
 	}
 }
 
-// Who shares a namespace has workflows that are no runs: they are neither shown
-// nor ended.
+// A namespace may have workflows of others that are no runs: perdure neither shows nor
+// ends them.
 func TestWorkflowsOfOthers(t *testing.T) {
 	t.Parallel()
 	c, tc := connect(t)

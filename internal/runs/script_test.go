@@ -80,7 +80,7 @@ func currentDetails(t *testing.T, temporal client.Client, id runs.RunID) string 
 
 // A script that computes without end gives the other runs of its worker their
 // turn, and no workflow task of it fails or runs out of time: Temporal never
-// takes it for stuck. It ends when it is told to.
+// takes it for stuck. A cancel ends it.
 func TestComputingScriptLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	c, temporal := connect(t)

@@ -45,7 +45,7 @@ func TestExamplesOfThePages(t *testing.T) {
 	}
 }
 
-// An example is a definition and what comes of calling it.
+// An example is a definition and the expected results of calling it.
 type example struct {
 	line   int
 	source string
@@ -162,8 +162,8 @@ var (
 
 var actions = map[string]string{"accepts": "accept", "declines": "decline", "dismisses": "cancel"}
 
-// check calls the definition as the sentence says and compares what comes.
-// Tools of which it says nothing answer with their arguments.
+// check calls the definition as the sentence says and compares the result.
+// Tools that the sentence does not mention answer with their arguments.
 func (c call) check(t *testing.T, d *definitions.Definition) {
 	tools, answers, calls := object{}, []any{}, object{}
 	tool := func(name string) object {

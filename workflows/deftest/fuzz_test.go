@@ -67,7 +67,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Tests come from anywhere; nothing in them may break whoever runs, reports and
+// Tests come from anywhere; nothing in them may break the code that runs, reports and
 // updates them.
 func FuzzRun(f *testing.F) {
 	addTestFiles(f)

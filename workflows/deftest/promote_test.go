@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// Each of these scripts becomes a definition whose test passes, whatever name it
-// has for its tools, and whatever it returns.
+// Each of these scripts becomes a definition whose test passes, with any names of
+// tools and any result.
 func TestPromote(t *testing.T) {
 	t.Parallel()
 	items := definitions.Tool{Name: "be_items", Backend: "be", Original: "items", Effect: definitions.Read}

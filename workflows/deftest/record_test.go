@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A recorded failure is told as the response that leads to it.
+// A recorded failure is shown as the response that leads to it.
 func TestRecordedFailures(t *testing.T) {
 	t.Parallel()
 	why := "why: a reason, backend x cannot be reached: y"

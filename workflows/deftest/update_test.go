@@ -54,7 +54,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// What cannot be replaced is left alone, and written.
+// Update leaves alone, and lists, what it cannot replace.
 func TestUpdateRefuses(t *testing.T) {
 	t.Parallel()
 	const data = `

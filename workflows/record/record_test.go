@@ -94,7 +94,7 @@ func TestUnknownKind(t *testing.T) {
 	}
 }
 
-// What Bytes says is never less than an entry takes in the input of an execution.
+// Bytes never returns less than an entry takes in the input of an execution.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("<&> \n", 2000)
