@@ -384,8 +384,8 @@ func TestAttackOvertaken(t *testing.T) {
 	}
 }
 
-// Two calls lose one run, which has ended, since the second was closed before it had
-// one. Both are sent again at once: one gets the result of the run, the other is a run of
+// Two calls that share one run are lost. The run has ended, since the second was closed
+// before it had one. Both are sent again at once: one gets the result of the run, the other is a run of
 // its own. Neither reports work that was not done.
 func TestAttackTwoCallsForOneRun(t *testing.T) {
 	t.Parallel()

@@ -86,7 +86,7 @@ func newTrouble(c *testCase) *trouble {
 	return w
 }
 
-// asking reports which calls people are asked about.
+// asking decides which calls people are asked about.
 func (w *trouble) asking(c *testCase, continued bool) {
 	for _, s := range c.def.Steps {
 		// What continues after a lost answer is not done with: it would be told

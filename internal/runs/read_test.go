@@ -38,7 +38,7 @@ type written struct {
 }
 
 // reset continues in an execution that has copied the events of the last one up to the
-// given one, which records the reset.
+// given one; the next one records the reset.
 func (s *script) reset(last int64) {
 	s.executions = append(s.executions, written{s.events, s.copied})
 	s.events, s.copied = slices.Clone(s.events[:last]), last+1
