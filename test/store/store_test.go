@@ -81,7 +81,10 @@ func files(t *testing.T) kind {
 				}
 				record["changed"] = time.Now().Add(-2 * time.Minute)
 				if text, err = json.Marshal(record); err == nil {
-					err = os.WriteFile(name, text, 0o600)
+					err = os.WriteFile(name+".new", text, 0o600)
+				}
+				if err == nil { // as the store writes: it may be reading, and takes half a file for a damaged one
+					err = os.Rename(name+".new", name)
 				}
 				if err != nil {
 					t.Fatal(err)
