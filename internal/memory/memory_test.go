@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,9 @@ import (
 func TestAttackSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const argument = 5 << 20
-		held := uint64(0)
+		var held atomic.Uint64
 		g := NewGauge(200 << 20)
-		g.used = func() uint64 { return held }
+		g.used = func() uint64 { return held.Load() }
 		s := g.Slots(1)
 		for n := 0; ; n++ {
 			if n == slots {
@@ -25,10 +26,10 @@ func TestAttackSlots(t *testing.T) {
 			if s.TryReserveSlot(nil) == nil {
 				break
 			}
-			held += argument
+			held.Add(argument)
 		}
-		if held > 160<<20 {
-			t.Errorf("%d MB of arguments are taken where 200 are the limit", held>>20)
+		if held.Load() > 160<<20 {
+			t.Errorf("%d MB of arguments are taken where 200 are the limit", held.Load()>>20)
 		}
 		stopped, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
@@ -43,7 +44,7 @@ func TestAttackSlots(t *testing.T) {
 			t.Errorf("another kind has %d slots, want its least number, 2", given)
 		}
 		time.AfterFunc(time.Second, func() {
-			held = 0
+			held.Store(0)
 			s.ReleaseSlot(nil)
 		})
 		if permit, err := s.ReserveSlot(t.Context(), nil); permit == nil || err != nil {
