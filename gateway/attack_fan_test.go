@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fan is a chain of composite tools, each of which calls the next one in twenty steps: six
+// fan is a chain of composite tools. Each calls the next one in twenty steps: six
 // small files that say 64 million calls.
 func fan() string {
 	var b strings.Builder

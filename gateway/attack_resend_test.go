@@ -38,6 +38,17 @@ func leaving(t *testing.T, url string) (c *wire, leave func()) {
 	return &wire{T: t, url: url, caller: "ann", until: ctx}, leave
 }
 
+// lostCall has the client of a call leave that has started the only run.
+func lostCall(t *testing.T, w *world, tool, arguments string) runs.RunID {
+	t.Helper()
+	c, leave := leaving(t, w.url)
+	c.modernCall(tool, arguments, `{}`, "").progress()
+	run := w.runs.only(t)
+	leave()
+	w.gateway.AwaitIdle()
+	return run
+}
+
 // TestAttackResentCall breaks the stream of a call, or has its replica forgotten,
 // and sends the same call under a new id: it is the same run, also if that has
 // ended meanwhile; when its result was delivered, the next call is another run.
@@ -50,11 +61,7 @@ func TestAttackResentCall(t *testing.T) {
 				release := make(chan struct{})
 				w := newWorld(t, map[string]func(*play){"does": released(release)})
 				_, there := w.replica()
-				c, leave := leaving(t, w.url)
-				c.modernCall("does", `{"message":"m"}`, `{}`, "").progress()
-				run := w.runs.only(t)
-				leave()
-				w.gateway.AwaitIdle()
+				run := lostCall(t, w, "does", `{"message":"m"}`)
 				again := &wire{T: t, url: w.url, caller: "ann"}
 				if elsewhere {
 					again.url = there
@@ -264,11 +271,7 @@ func TestAttackGoneBeforeItIsDelivered(t *testing.T) {
 	answers := &keptAnswers{all: map[string]bool{}}
 	release := make(chan struct{})
 	w := newWorld(t, map[string]func(*play){"does": released(release)}, func(o *gateway.Options) { o.Answers = answers })
-	c, leave := leaving(t, w.url)
-	c.modernCall("does", `{}`, `{}`, "").progress()
-	run := w.runs.only(t)
-	leave()
-	w.gateway.AwaitIdle()
+	run := lostCall(t, w, "does", `{}`)
 	close(release)
 	w.opts.Answers = &keptAnswers{all: map[string]bool{}, by: answers}
 	_, next := w.replica()
@@ -392,11 +395,7 @@ func TestAttackTwoCallsForOneRun(t *testing.T) {
 	const again = 3
 	release := make(chan struct{})
 	w := newWorld(t, map[string]func(*play){"does": released(release)})
-	c, leave := leaving(t, w.url)
-	c.modernCall("does", `{}`, `{}`, "").progress()
-	run := w.runs.only(t)
-	leave()
-	w.gateway.AwaitIdle()
+	run := lostCall(t, w, "does", `{}`)
 	close(release)
 	w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
 	got := make(chan runs.RunID, again)
@@ -527,11 +526,7 @@ func TestResentCallAfterItWasCancelled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, map[string]func(*play){"hang": hanging})
-			c, leave := leaving(t, w.url)
-			c.modernCall("hang", `{}`, `{}`, "").progress()
-			run := w.runs.only(t)
-			leave()
-			w.gateway.AwaitIdle()
+			run := lostCall(t, w, "hang", `{}`)
 			w.runs.change(func() {
 				w.runs.runs[run].end("cancelled", runs.Outcome{Failure: &runs.Failure{Error: runs.Error{Code: "cancelled", Category: "cancelled", Message: "enough"}, Effects: effects}})
 			})
@@ -729,11 +724,7 @@ func TestAttackLeftWhileJoining(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) { o.DisconnectGrace = 1500 * time.Millisecond })
 	_, there := w.replica()
-	c, leave := leaving(t, w.url)
-	c.modernCall("hang", `{}`, `{}`, "").progress()
-	run := w.runs.only(t)
-	leave()
-	w.gateway.AwaitIdle()
+	run := lostCall(t, w, "hang", `{}`)
 	for i, url := range []string{w.url, there} {
 		c, leave := leaving(t, url)
 		go c.try(c.until, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hang","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,

@@ -83,11 +83,7 @@ func TestAwaitedResultIsDelivered(t *testing.T) {
 		held := make(chan struct{})
 		w := newWorld(t, map[string]func(*play){"echoed": released(held)})
 		_, there := w.replica()
-		c, leave := leaving(t, w.url)
-		c.modernCall("echoed", `{}`, `{}`, "").progress()
-		run := w.runs.only(t)
-		leave()
-		w.gateway.AwaitIdle()
+		run := lostCall(t, w, "echoed", `{}`)
 		close(held)
 		arguments := fmt.Sprintf(`{"runId":%q}`, run)
 		if modern {

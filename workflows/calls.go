@@ -28,7 +28,7 @@ type calls struct {
 	slots   workflow.Semaphore // each call takes one
 }
 
-// room refuses to continue where Temporal is about to end the run.
+// room is results.check, for steps that make no call.
 func (cs *calls) room(ctx workflow.Context, path StepPath) *Error { return cs.results.check(ctx, path) }
 
 // A request is what a run wants of a tool.

@@ -28,15 +28,19 @@ func (elicitationKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	if n.Step.Mode == definitions.URLMode {
 		question.Mode = definitions.URLMode
 	}
-	failure := r.calls.room(ctx, at.path)
-	var answer Answer
-	if failure == nil {
-		answer, failure = r.gates.ask(ctx, question, timeout(n.Step))
-	}
+	answer, failure := r.ask(ctx, question, timeout(n.Step))
 	if failure != nil {
 		return Outcome{status: stepFailed, err: failure}
 	}
 	return answered(n.Step, at.path, answer)
+}
+
+// ask asks what a definition asks, unless Temporal is about to end the run.
+func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duration) (Answer, *Error) {
+	if failure := r.calls.room(ctx, question.StepPath); failure != nil {
+		return Answer{}, failure
+	}
+	return r.gates.ask(ctx, question, limit)
 }
 
 // answered turns an answer into the outcome of the step.

@@ -67,7 +67,7 @@ func (r *results) fit(ctx workflow.Context, bytes int) bool {
 	return r.historyHolds(ctx, 0, 0) && (awaited == 0 || r.historySize(ctx)+awaited+bytes <= maxSize)
 }
 
-// check is calls.room.
+// check refuses to continue where Temporal is about to end the run.
 func (r *results) check(ctx workflow.Context, path StepPath) *Error {
 	if r.historyHolds(ctx, 0, 0) {
 		return nil

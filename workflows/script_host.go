@@ -218,11 +218,7 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 		limit = definitions.DefaultStepTimeout
 	}
 	defer h.wait(ctx, site, "waits for an answer")()
-	failure := h.run.calls.room(ctx, path)
-	var answer Answer
-	if failure == nil {
-		answer, failure = h.run.gates.ask(ctx, question, limit)
-	}
+	answer, failure := h.run.ask(ctx, question, limit)
 	if failure != nil {
 		failed := h.report(failure)
 		failed.Path, failed.Fatal = string(path), failure.Category == codes.CategoryCancelled

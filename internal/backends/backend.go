@@ -124,7 +124,9 @@ func newBackend(cfg Config, answers *web.Bodies, logger *slog.Logger, published 
 func (b *backend) run(ctx context.Context) {
 	defer b.stop()
 	go b.sessions.sweep(ctx)
-	go b.keepListings(ctx)
+	if b.listings != nil {
+		go b.keepListings(ctx)
+	}
 	var pause time.Duration
 	for ctx.Err() == nil {
 		began := time.Now()

@@ -57,6 +57,9 @@ func (b *backend) recall(ctx context.Context) {
 
 // keep has a list kept in the background. It is called by the supervisor alone.
 func (b *backend) keep(listed []listedTool) {
+	if b.listings == nil {
+		return
+	}
 	select {
 	case <-b.listed:
 	default:
@@ -78,7 +81,7 @@ func (b *backend) keepListings(ctx context.Context) {
 		}
 		text, err := json.Marshal(listed)
 		sum := sha256.Sum256(text)
-		if b.listings == nil || err != nil || sum == kept && time.Since(at) < keepAgain {
+		if err != nil || sum == kept && time.Since(at) < keepAgain {
 			continue
 		}
 		if err := b.keepNow(ctx, text); err != nil {

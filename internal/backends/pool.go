@@ -174,7 +174,7 @@ func (p *Pool) Tools() []Tool { return slices.Clone(p.catalogue.Load().tools) }
 func (p *Pool) Find(name string) (Tool, bool) { return p.catalogue.Load().find(name) }
 
 // Unseen gives a backend that may offer a tool of this name which Find does not find: one
-// that has not answered since the start, and of which no list is kept. ok is false if
+// that has not answered since the start, and whose last list is not kept. ok is false if
 // there is none.
 func (p *Pool) Unseen(name string) (backend string, ok bool) {
 	c := p.catalogue.Load()

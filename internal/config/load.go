@@ -84,15 +84,11 @@ type loader struct {
 func (l *loader) report(diags definitions.Diagnostics) { l.diags = append(l.diags, diags...) }
 
 func (l *loader) errorf(pos definitions.Position, check, format string, args ...any) {
-	l.report(definitions.Diagnostics{{
-		Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check,
-	}})
+	l.reportf(definitions.SeverityError, pos, check, format, args...)
 }
 
-func (l *loader) warnf(pos definitions.Position, check, format string, args ...any) {
-	l.report(definitions.Diagnostics{{
-		Pos: pos, Severity: definitions.SeverityWarning, Message: fmt.Sprintf(format, args...), Check: check,
-	}})
+func (l *loader) reportf(severity definitions.Severity, pos definitions.Position, check, format string, args ...any) {
+	l.report(definitions.Diagnostics{{Pos: pos, Severity: severity, Message: fmt.Sprintf(format, args...), Check: check}})
 }
 
 func (l *loader) unreadable(file string, err error) {

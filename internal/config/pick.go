@@ -55,7 +55,7 @@ func (l *loader) server(file string, doc *yaml.Node) *yaml.Node {
 		root = with(root, "passthroughHeaders", headers)
 	}
 	if auth, ok := lookup(doc, keyPath{"spec", "outgoingAuth"}); ok && (child(auth, "default") != nil || child(auth, "backends") != nil) {
-		l.warnf(positionOf(file, auth), "auth", "spec.outgoingAuth refers to what only a cluster knows, so backends get no credentials from it; write outgoingAuth under spec.config")
+		l.reportf(definitions.SeverityWarning, positionOf(file, auth), "auth", "spec.outgoingAuth refers to what only a cluster knows, so backends get no credentials from it; write outgoingAuth under spec.config")
 	}
 	auth, ok := lookup(doc, keyPath{"spec", "incomingAuth"})
 	if !ok || child(root, "incomingAuth") != nil {

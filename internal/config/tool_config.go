@@ -11,7 +11,7 @@ import (
 // toolConfigKind is the kind of resources that toolConfigRef names.
 const toolConfigKind = "MCPToolConfig"
 
-// A toolConfig is what an MCPToolConfig says of the tools of a backend.
+// A toolConfig has the settings of an MCPToolConfig for the tools of a backend.
 type toolConfig struct {
 	ToolsFilter   []string                 `yaml:"toolsFilter"`
 	ToolsOverride map[string]*toolOverride `yaml:"toolsOverride"`
@@ -44,10 +44,7 @@ func (l *loader) toolConfig(file string, doc *yaml.Node) {
 func (l *loader) noteUnused() {
 	for name, config := range l.configs {
 		if !config.used {
-			l.report(definitions.Diagnostics{{
-				Pos: config.pos, Severity: definitions.SeverityNote, Check: "aggregation",
-				Message: toolConfigKind + " \"" + name + "\" is named by no toolConfigRef; skipped",
-			}})
+			l.reportf(definitions.SeverityNote, config.pos, "aggregation", "%s %q is named by no toolConfigRef; skipped", toolConfigKind, name)
 		}
 	}
 }

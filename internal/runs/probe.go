@@ -29,8 +29,8 @@ func (c *Client) Probe(ctx context.Context) (time.Time, error) {
 }
 
 // Probe does what the start of a run needs of Temporal: it writes, and reads back, which
-// gives the time by the clock of Temporal; zero = unknown. ErrUnavailable = Temporal does not do so within the time of ctx, even if it answers. A
-// missing permission is no error.
+// gives the time by the clock of Temporal; zero = unknown. ErrUnavailable = Temporal does
+// not do so within the time of ctx, even if it answers. A missing permission is no error.
 func Probe(ctx context.Context, c client.Client, namespace string) (time.Time, error) {
 	at, err := writeProbe(ctx, c, namespace)
 	var unknown *serviceerror.NamespaceNotFound

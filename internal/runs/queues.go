@@ -25,8 +25,8 @@ type Permit = workflows.PermitRequest
 // A Hold reports that a call may not be made yet.
 type Hold = workflows.Hold
 
-// Queues are the task queues of workers: what waits in them, and the limits of backends,
-// each of which has one.
+// Queues are the task queues of workers: what waits in them, and the limits of backends.
+// Each backend with limits has one.
 type queues struct{ *archive }
 
 // HostBackend has the limits of a backend kept by one of the workers, if they

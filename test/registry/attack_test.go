@@ -68,7 +68,7 @@ func TestAttackLongLists(t *testing.T) {
 	}
 }
 
-// TestAttackManyCallers publishes a thousand composite tools at once, each of which calls
+// TestAttackManyCallers publishes a thousand composite tools at once. Each calls
 // three others, ten deep: what is looked at of a tool is looked at once, and not for each
 // way in which it can be reached.
 func TestAttackManyCallers(t *testing.T) {
