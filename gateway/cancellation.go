@@ -8,11 +8,19 @@ import (
 
 // A cancellation is whether the client has cancelled its call, and which run ends with it.
 type cancellation struct {
-	outlives bool // the run continues when the client is gone
-
-	mu   sync.Mutex
-	run  runs.RunID    // that ends when the call is cancelled; "" = none
 	done chan struct{} // closed when the client cancels the call; nil before calls.begin
+
+	mu       sync.Mutex
+	run      runs.RunID // that ends when the call is cancelled; "" = none
+	outlives bool       // the run continues when the client is gone
+}
+
+// setOutlives sets whether the run continues when the client is gone, which is known before
+// a run is bound.
+func (c *cancellation) setOutlives(outlives bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outlives = outlives
 }
 
 // cancelled is closed when the client cancels the call.
@@ -34,7 +42,7 @@ func (c *cancellation) cancel() runs.RunID {
 	if !c.isCancelled() {
 		close(c.done)
 	}
-	if c.outlives { // which is known once a run is bound
+	if c.outlives {
 		return ""
 	}
 	return c.run

@@ -31,7 +31,8 @@ type composites struct {
 // call starts a run, or finds the one that the call belongs to, and
 // renders it.
 func (cs *composites) call(ctx context.Context, x *exchange, c *composite) {
-	x.name, x.outlives = cmp.Or(x.dialect.requestName(x.client, x.id), newNonce()), cs.calls.outlive(c.def)
+	x.name = cmp.Or(x.dialect.requestName(x.client, x.id), newNonce())
+	x.setOutlives(cs.calls.outlive(c.def))
 	x.end = cs.calls.begin(x)
 	if x.params.RequestState != "" {
 		cs.nextRound(ctx, x)

@@ -43,16 +43,33 @@ func (d *deliveries) add(caller string, run runs.RunID) {
 	_, noting := d.waiting[caller]
 	d.waiting[caller] = append(d.waiting[caller], run)
 	if !noting {
-		d.noting.Go(func() { d.note(caller) })
+		d.start(func() { d.note(caller) })
 	}
 }
 
 // soon does something that Close waits for.
-func (d *deliveries) soon(do func()) { d.noting.Go(do) }
+func (d *deliveries) soon(do func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.start(do)
+}
+
+// start begins a note. A request that was cut off may come after Close, which then does
+// not wait for it.
+func (d *deliveries) start(do func()) {
+	select {
+	case <-d.ends:
+		go do()
+	default:
+		d.noting.Go(do)
+	}
+}
 
 // wait waits until what was delivered is noted, once more at most. It is called once.
 func (d *deliveries) wait() {
+	d.mu.Lock()
 	close(d.ends)
+	d.mu.Unlock()
 	d.noting.Wait()
 }
 
