@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/worker"
-
-	"github.com/perdure/perdure/internal/memory"
 )
 
 // A worker keeps runs in memory between their tasks, so that it need not read and
@@ -23,7 +21,7 @@ const (
 // CacheRuns sets how many runs the workers of this process keep in memory; 0 = as many
 // as fit into half of Go's memory limit. It is called before the first one starts.
 func CacheRuns(most int) {
-	worker.SetStickyWorkflowCacheSize(cachedRuns(most, memory.Limit()))
+	worker.SetStickyWorkflowCacheSize(cachedRuns(most, memoryLimit()))
 }
 
 // cachedRuns is how many runs are kept where Go has a limit, in bytes.

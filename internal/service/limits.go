@@ -14,7 +14,6 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/limits"
-	"github.com/perdure/perdure/internal/memory"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -35,7 +34,7 @@ const (
 )
 
 // host keeps the limits of backends in this process, if it is chosen.
-func (s *executor) host(calls *activities.Activities, gauge *memory.Gauge) *activities.Host {
+func (s *executor) host(calls *activities.Activities, gauge *memoryGauge) *activities.Host {
 	all := map[string]limits.Config{}
 	for _, b := range s.opts.Loaded.Backends {
 		all[b.Name] = s.opts.Loaded.Limits[b.Name]
@@ -46,7 +45,7 @@ func (s *executor) host(calls *activities.Activities, gauge *memory.Gauge) *acti
 	}
 	return &activities.Host{
 		Client: s.opts.Temporal, Activities: calls, Backends: all, Interceptors: interceptors(s.opts.Telemetry),
-		Name: fmt.Sprintf("%s, process %d", name, os.Getpid()), Grace: s.opts.Grace, Tuner: gauge.Tuner,
+		Name: fmt.Sprintf("%s, process %d", name, os.Getpid()), Grace: s.opts.Grace, Tuner: gauge.tuner,
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/internal/memory"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
@@ -69,9 +68,9 @@ type executor struct {
 // start has this process take up steps of runs, until stop, and delete the values of
 // runs that are gone until ctx ends.
 func (s *executor) start(ctx context.Context) error {
-	gauge := memory.NewGauge(memory.Limit())
+	gauge := newMemoryGauge(memoryLimit())
 	// Each backend may be hosted here, which takes a slot for as long as it lasts.
-	tuner, err := s.opts.Guard.Tuner(gauge.Slots(1+len(s.opts.Loaded.Backends)), gauge.Slots(1))
+	tuner, err := s.opts.Guard.Tuner(gauge.slots(1+len(s.opts.Loaded.Backends)), gauge.slots(1))
 	if err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
@@ -100,7 +99,7 @@ func (s *executor) start(ctx context.Context) error {
 		s.worker = nil
 		return fmt.Errorf("starting the worker: %w", err)
 	}
-	go emptyCache(ctx, memory.Limit())
+	go emptyCache(ctx, memoryLimit())
 	s.hosting = s.startHosting(all)
 	if s.opts.Values != nil {
 		go s.sweepValues(ctx)

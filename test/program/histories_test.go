@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +27,6 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/limits"
-	"github.com/perdure/perdure/internal/memory"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
@@ -188,6 +186,10 @@ func (fakeBackend) Call(ctx context.Context, call backends.Call) (*backends.Resu
 	return &backends.Result{Structured: call.Arguments}, nil
 }
 
+func fixedSlots() (worker.WorkerTuner, error) {
+	return worker.NewFixedSizeTuner(worker.FixedSizeTunerOptions{})
+}
+
 func TestRecordHistories(t *testing.T) {
 	if !*record {
 		t.Skip("records new histories only with -record")
@@ -198,7 +200,7 @@ func TestRecordHistories(t *testing.T) {
 	workflows.Register(w, trust)
 	calls := activities.New(fakeBackend{}, quiet, activities.Options{})
 	activities.Register(w, calls)
-	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second, Tuner: memory.NewGauge(math.MaxInt64).Tuner,
+	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second, Tuner: fixedSlots,
 		Backends: map[string]limits.Config{"be": {Rate: limits.Rate{Calls: 20, Per: time.Minute, Burst: 1}}}})
 	if err := w.Start(); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,4 @@
-// Package memory has a worker take no more calls while the memory of its process is in use.
-package memory
+package service
 
 import (
 	"context"
@@ -14,19 +13,19 @@ import (
 )
 
 const (
-	slots      = 1000                  // of each kind, the default of the SDK
+	maxSlots   = 1000                  // of each kind, the default of the SDK
 	lookEvery  = 50 * time.Millisecond // while there is no memory
 	sweepEvery = time.Second           // at most, while there seems to be none
 	inUse      = "/memory/classes/heap/objects:bytes"
 )
 
-// Limit is Go's memory limit in bytes; math.MaxInt64 = none.
-func Limit() int64 { return debug.SetMemoryLimit(-1) }
+// memoryLimit is Go's memory limit in bytes; math.MaxInt64 = none.
+func memoryLimit() int64 { return debug.SetMemoryLimit(-1) }
 
-// A Gauge reports whether a process has memory for more calls: until three quarters of its
+// A memoryGauge reports whether a process has memory for more calls: until three quarters of its
 // limit are in use. Above half of it, workers drop the runs that they keep. It is safe for
 // concurrent use.
-type Gauge struct {
+type memoryGauge struct {
 	most uint64 // bytes
 	used func() uint64
 
@@ -34,24 +33,24 @@ type Gauge struct {
 	swept time.Time
 }
 
-// NewGauge makes a gauge for a limit in bytes; math.MaxInt64 = there is always memory.
-func NewGauge(limit int64) *Gauge {
+// newMemoryGauge makes a gauge for a limit in bytes; math.MaxInt64 = there is always memory.
+func newMemoryGauge(limit int64) *memoryGauge {
 	if limit == math.MaxInt64 {
-		return &Gauge{most: math.MaxUint64, used: used}
+		return &memoryGauge{most: math.MaxUint64, used: usedMemory}
 	}
-	return &Gauge{most: uint64(limit / 4 * 3), used: used}
+	return &memoryGauge{most: uint64(limit / 4 * 3), used: usedMemory}
 }
 
-// used is what objects take that live, or died since the last collection.
-func used() uint64 {
+// usedMemory is what objects take that live, or died since the last collection.
+func usedMemory() uint64 {
 	sample := []metrics.Sample{{Name: inUse}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// Full reports whether too much is in use. Garbage does not count: a process that waits
+// full reports whether too much is in use. Garbage does not count: a process that waits
 // makes none, so it would not be collected for minutes.
-func (g *Gauge) Full() bool {
+func (g *memoryGauge) full() bool {
 	if g.used() <= g.most {
 		return false
 	}
@@ -64,28 +63,28 @@ func (g *Gauge) Full() bool {
 	return g.used() > g.most
 }
 
-// Slots gives slots of one kind to one worker while there is memory, and least of them in
+// slots gives slots of one kind to one worker while there is memory, and least of them in
 // any case, so that what is under way can end.
-func (g *Gauge) Slots(least int) worker.SlotSupplier {
-	fixed, err := worker.NewFixedSizeSlotSupplier(slots)
+func (g *memoryGauge) slots(least int) worker.SlotSupplier {
+	fixed, err := worker.NewFixedSizeSlotSupplier(maxSlots)
 	if err != nil {
-		panic(err) // slots is positive
+		panic(err) // maxSlots is positive
 	}
-	return &supplier{SlotSupplier: fixed, gauge: g, least: least}
+	return &slotSupplier{SlotSupplier: fixed, gauge: g, least: least}
 }
 
-// Tuner is for a worker that takes calls only.
-func (g *Gauge) Tuner() (worker.WorkerTuner, error) {
+// tuner is for a worker that takes calls only.
+func (g *memoryGauge) tuner() (worker.WorkerTuner, error) {
 	return worker.NewCompositeTuner(worker.CompositeTunerOptions{
-		WorkflowSlotSupplier: g.Slots(1), ActivitySlotSupplier: g.Slots(1), LocalActivitySlotSupplier: g.Slots(1),
-		NexusSlotSupplier: g.Slots(1), SessionActivitySlotSupplier: g.Slots(1),
+		WorkflowSlotSupplier: g.slots(1), ActivitySlotSupplier: g.slots(1), LocalActivitySlotSupplier: g.slots(1),
+		NexusSlotSupplier: g.slots(1), SessionActivitySlotSupplier: g.slots(1),
 	})
 }
 
-// A supplier counts the slots that are given.
-type supplier struct {
+// A slotSupplier counts the slots that are given.
+type slotSupplier struct {
 	worker.SlotSupplier // bounds their number
-	gauge               *Gauge
+	gauge               *memoryGauge
 	least               int
 
 	mu    sync.Mutex
@@ -93,7 +92,7 @@ type supplier struct {
 }
 
 // ReserveSlot waits until there is a slot, and memory for its task.
-func (s *supplier) ReserveSlot(ctx context.Context, info worker.SlotReservationInfo) (*worker.SlotPermit, error) {
+func (s *slotSupplier) ReserveSlot(ctx context.Context, info worker.SlotReservationInfo) (*worker.SlotPermit, error) {
 	permit, err := s.SlotSupplier.ReserveSlot(ctx, info)
 	if err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func (s *supplier) ReserveSlot(ctx context.Context, info worker.SlotReservationI
 }
 
 // TryReserveSlot takes a slot if there is one, and memory for its task.
-func (s *supplier) TryReserveSlot(info worker.SlotReservationInfo) *worker.SlotPermit {
+func (s *slotSupplier) TryReserveSlot(info worker.SlotReservationInfo) *worker.SlotPermit {
 	permit := s.SlotSupplier.TryReserveSlot(info)
 	if permit != nil && !s.give() {
 		s.SlotSupplier.ReleaseSlot(nil)
@@ -122,7 +121,7 @@ func (s *supplier) TryReserveSlot(info worker.SlotReservationInfo) *worker.SlotP
 }
 
 // ReleaseSlot takes a slot back.
-func (s *supplier) ReleaseSlot(info worker.SlotReleaseInfo) {
+func (s *slotSupplier) ReleaseSlot(info worker.SlotReleaseInfo) {
 	s.mu.Lock()
 	s.given--
 	s.mu.Unlock()
@@ -130,10 +129,10 @@ func (s *supplier) ReleaseSlot(info worker.SlotReleaseInfo) {
 }
 
 // give counts one more slot, if it may be given.
-func (s *supplier) give() bool {
+func (s *slotSupplier) give() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.given >= s.least && s.gauge.Full() {
+	if s.given >= s.least && s.gauge.full() {
 		return false
 	}
 	s.given++

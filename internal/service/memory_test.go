@@ -1,4 +1,4 @@
-package memory
+package service
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 
 // TestAttackSlots: no more calls are taken once their arguments fill memory, one in any
 // case, and more as soon as they have ended.
-func TestAttackSlots(t *testing.T) {
+func TestAttackslots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const argument = 5 << 20
 		var held atomic.Uint64
-		g := NewGauge(200 << 20)
+		g := newMemoryGauge(200 << 20)
 		g.used = func() uint64 { return held.Load() }
-		s := g.Slots(1)
+		s := g.slots(1)
 		for n := 0; ; n++ {
-			if n == slots {
+			if n == maxSlots {
 				t.Fatal("all slots are given, with 5 MB each")
 			}
 			if s.TryReserveSlot(nil) == nil {
@@ -36,7 +36,7 @@ func TestAttackSlots(t *testing.T) {
 		if permit, err := s.ReserveSlot(stopped, nil); permit != nil || err == nil {
 			t.Error("a slot is given without memory")
 		}
-		least, given := g.Slots(2), 0
+		least, given := g.slots(2), 0
 		for given < 4 && least.TryReserveSlot(nil) != nil {
 			given++
 		}
@@ -56,17 +56,17 @@ func TestAttackSlots(t *testing.T) {
 // Garbage is no reason to wait, and what is in use is one.
 func TestUsed(t *testing.T) {
 	held := make([]byte, 64<<20)
-	g := NewGauge(64 << 20)
-	if !g.Full() {
+	g := newMemoryGauge(64 << 20)
+	if !g.full() {
 		t.Error("64 MB in use are not seen")
 	}
 	runtime.KeepAlive(held)
 	held = nil
 	g.swept = time.Time{}
-	if g.Full() {
+	if g.full() {
 		t.Error("garbage counts as used")
 	}
-	if NewGauge(math.MaxInt64).Full() {
+	if newMemoryGauge(math.MaxInt64).full() {
 		t.Error("without a limit there is no memory")
 	}
 }
