@@ -117,7 +117,7 @@ func (cs *calls) noteCall(q request, digest string, output json.RawMessage) {
 // send makes a call as soon as there is room for it. One that the limits of its
 // backend hold back was not made.
 func (cs *calls) send(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Hold, *Error) {
-	if err := cs.budget.waitWhileDraining(ctx); err != nil {
+	if err := cmp.Or(ctx.Err(), cs.budget.waitWhileDraining(ctx)); err != nil {
 		return ParkedCall{}, nil, q.failure(err)
 	}
 	if err := cs.awaitHistoryRoom(ctx, q); err != nil {

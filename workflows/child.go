@@ -282,7 +282,7 @@ func (cs *children) ended(ctx workflow.Context, end childEnd) (json.RawMessage, 
 	switch {
 	case end.Result != nil: // also where the step was cancelled a moment before
 	case end.err != nil && (end.Failure == nil || end.Failure.Error.FromOutside()):
-		return nil, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+		return nil, cancelledStep(path)
 	case end.Failure != nil:
 		return nil, childFailed(end.call, end.Failure)
 	}

@@ -331,3 +331,58 @@ func TestStoppedCallAfterContinueAsNew(t *testing.T) {
 		t.Errorf("of the call that was stopped is known: %+v", in.Journal)
 	}
 }
+
+// TestStoppedBeforeItGoesOn: the time of a run is over before the execution in which it
+// continues has begun. What it had done is undone all the same, and nothing else is called.
+func TestStoppedBeforeItGoesOn(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 100h, steps: [
+		{id: one, tool: t, arguments: {n: 1}, compensate: {tool: undo, arguments: {n: "{{.steps.one.output.n}}"}}},
+		{id: each, type: forEach, dependsOn: [one], collection: "[2,3,4]", maxParallel: 1, timeout: 90h,
+			step: {tool: t, arguments: {n: "{{.forEach.item}}"}, compensate: {tool: undo, arguments: {n: "{{.output.n}}"}}}},
+		{id: written, type: script, dependsOn: [each], script: "return {'n': t(n = 5)['n']}"},
+		{id: after, tool: t, dependsOn: [written], arguments: {n: "{{.steps.written.output.n}}"}, compensate: {tool: undo, arguments: {n: "{{.output.n}}"}}},
+		{id: asked, type: elicitation, dependsOn: [after], message: m, timeout: 90h},
+		{id: rest, tool: t, dependsOn: [asked], arguments: {n: 6}}]}`
+	first := newBench(t, source, `{}`, nil)
+	began := first.env.Now()
+	first.suggest(time.Hour)
+	in := first.firstExecution()
+	b := newBench(t, source, `{}`, nil)
+	b.input = in
+	b.env.SetStartTime(began.Add(200 * time.Hour))
+	_, failure := b.run()
+	if failure == nil {
+		t.Fatal("completed")
+	}
+	if want := []string{`undo {"n":"5"}`, `undo {"n":"4"}`, `undo {"n":"3"}`, `undo {"n":"2"}`, `undo {"n":"1"}`}; !slices.Equal(b.calls, want) {
+		t.Errorf("called were %v, want %v; %+v", b.calls, want, failure)
+	}
+}
+
+// TestStoppedAboveACalledRun: the same where a called run is under way. It is cancelled, and
+// its end awaited.
+func TestStoppedAboveACalledRun(t *testing.T) {
+	t.Parallel()
+	const called = "b/called"
+	b := newBench(t, `{name: a, description: d, timeout: 1h, steps: [{id: call, type: workflow, workflow: b}]}
+---
+{name: b, description: d, steps: [{id: ok, type: elicitation, message: Go on?}]}`, `{}`, nil)
+	b.input.Continued, b.input.Started = true, b.env.Now()
+	b.input.Journal = map[workflows.StepPath]record.Entry{"call": {Kind: record.Child{ID: called, Started: true}, Order: 1}}
+	b.env.SetStartTime(b.env.Now().Add(2 * time.Hour))
+	b.env.OnSignalExternalWorkflow(anything, called, anything, workflows.AdoptSignal, anything).Return(nil)
+	cancelled := 0
+	b.env.OnRequestCancelExternalWorkflow(anything, called, anything).Return(func(_, _, _ string) error {
+		cancelled++
+		b.env.RegisterDelayedCallback(func() { b.signal(workflows.ChildSignal, workflows.ChildReport{RunID: called, StepPath: "call", Ends: true}) }, time.Second)
+		return nil
+	})
+	b.env.RegisterActivityWithOptions(func(context.Context, string) (*workflows.ChildOutcome, error) {
+		return &workflows.ChildOutcome{Failure: &workflows.Failure{Error: workflows.Error{Code: codes.Cancelled, Category: codes.CategoryCancelled}}}, nil
+	}, activity.RegisterOptions{Name: workflows.OutcomeName})
+	_, failure := b.run()
+	if failure == nil || failure.Error.Code != codes.RunTimeout || cancelled != 1 {
+		t.Errorf("the called run was cancelled %d times; got %+v", cancelled, failure)
+	}
+}

@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -69,9 +70,8 @@ func (l *loop) execute(ctx workflow.Context) Outcome {
 	switch {
 	case l.failure != nil:
 		return Outcome{status: stepFailed, err: l.failure}
-	case ctx.Err() != nil:
-		return Outcome{status: stepFailed, err: &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled,
-			Message: fmt.Sprintf("step %s was cancelled", l.at.path)}}
+	case ctx.Err() != nil && !l.settled():
+		return Outcome{status: stepFailed, err: cancelledStep(l.at.path)}
 	}
 	l.journal.NoteDone(l.at.path)
 	return Outcome{status: stepCompleted, output: l.output(), skip: l.skip}
@@ -83,10 +83,15 @@ func (l *loop) iterate(ctx workflow.Context, stop workflow.CancelFunc) {
 	if width == 0 {
 		width = definitions.DefaultParallel
 	}
-	more := func() bool { return ctx.Err() == nil && !l.skip }
+	more := func() bool { return !l.steps.stopped(ctx) && !l.skip }
 	script.Each(ctx, string(l.at.path), len(l.items), min(width, definitions.MaxParallel), more, func(ctx workflow.Context, i int) {
 		l.item(ctx, i, stop)
 	})
+}
+
+// settled reports whether all items have ended by themselves.
+func (l *loop) settled() bool {
+	return l.skip || !slices.ContainsFunc(l.results, func(o Outcome) bool { return o.status == "" || o.status == stepStopped })
 }
 
 func (l *loop) path(i int) StepPath { return l.at.path.Item(i) }

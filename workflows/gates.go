@@ -2,12 +2,10 @@ package workflows
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/record"
 )
 
@@ -63,6 +61,9 @@ func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Dura
 	if err := gs.elicitations.check(question); err != nil {
 		return Answer{}, err
 	}
+	if ctx.Err() != nil {
+		return Answer{}, cancelledStep(path)
+	}
 	g := gs.open(ctx, question, limit)
 	id, expires := gs.elicitations.at(g.index).ID, gs.elicitations.at(g.index).ownEnd()
 	defer delete(gs.opened, id)
@@ -93,7 +94,7 @@ func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Dura
 		gs.close(ctx, g, ElicitationExpired, answer)
 	default:
 		gs.close(ctx, g, ElicitationDropped, Answer{})
-		return Answer{}, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+		return Answer{}, cancelledStep(path)
 	}
 	gs.journal.Note(path, record.Gate{Digest: digest, Answer: answer})
 	return answer, nil

@@ -105,7 +105,3 @@ func unresolved(c childCall, err error) *Error {
 	return &Error{Code: codes.WorkflowUnavailable, Category: codes.CategoryTool, Retryable: true,
 		Message: fmt.Sprintf("step %s: finding the composite tool %s: %s", c.path, c.workflow, err)}
 }
-
-func cancelledStep(path StepPath) *Error {
-	return &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
-}

@@ -89,6 +89,11 @@ func failedStep(ctx workflow.Context, n *definitions.Node, at place, err *Error)
 	return out
 }
 
+// cancelledStep is the error of a step that was stopped.
+func cancelledStep(path StepPath) *Error {
+	return &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+}
+
 func continues(s *definitions.Step) bool {
 	return s.OnError != nil && s.OnError.Action == definitions.Continue
 }

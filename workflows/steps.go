@@ -99,7 +99,7 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 		}
 	}
 	switch {
-	case ctx.Err() != nil:
+	case st.stopped(ctx):
 		s.status = stepStopped
 		return
 	case st.skipping || s.broken:
@@ -127,6 +127,11 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 	}
 	st.board.showDetails(ctx)
 }
+
+// stopped reports whether no step is taken any more, since the run was stopped. What
+// earlier executions have recorded is reached nevertheless: it has to be undone, and the
+// runs that they called are under way.
+func (st *steps) stopped(ctx workflow.Context) bool { return ctx.Err() != nil && !st.journal.Behind() }
 
 // failsAlone reports whether a definition's script fails the run in every failure mode,
 // since the mode is for the failures that the script reports.

@@ -1,13 +1,11 @@
 package workflows
 
 import (
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions/view"
-	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/record"
 )
 
@@ -35,8 +33,7 @@ func (waitKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 		Summary: Summary(at.path, WaitsUntil+w.Until.Format(time.RFC3339)),
 	})
 	if err := timer.Get(ctx, nil); err != nil {
-		return Outcome{status: stepFailed, err: &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled,
-			Message: fmt.Sprintf("step %s was cancelled", at.path)}}
+		return Outcome{status: stepFailed, err: cancelledStep(at.path)}
 	}
 	return Outcome{status: stepCompleted, output: map[string]any{"until": w.Until.Format(time.RFC3339Nano)}}
 }

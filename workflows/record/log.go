@@ -34,6 +34,9 @@ func NewLog(before map[StepPath]Entry, continues bool, size int) *Log {
 // Bytes are those that the input of the next execution would have.
 func (l *Log) Bytes() int { return l.size + l.unreached }
 
+// Behind reports whether earlier executions have recorded what this one has not reached.
+func (l *Log) Behind() bool { return l.unreached > 0 }
+
 // Grow notes that the input of the next execution will have so many bytes more besides
 // entries, or less.
 func (l *Log) Grow(bytes int) { l.size += bytes }
