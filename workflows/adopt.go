@@ -3,10 +3,13 @@ package workflows
 import (
 	"cmp"
 	"errors"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // An Adopted signals a called run that its caller continues in an execution to which
@@ -49,6 +52,38 @@ func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
 	}
 	outcome, err := cs.outcomeOf(wait, call, cs.maxValue())
 	return childEnd{call: call, ChildOutcome: outcome, err: cmp.Or(err, ctx.Err())}
+}
+
+// startedBefore is the run that the execution before has started at a path, and whose end
+// is awaited.
+func (cs *children) startedBefore(path StepPath) (record.Child, bool) {
+	was, begun := cs.journal.Begun(path)
+	child, ok := was.Kind.(record.Child)
+	return child, begun && ok && child.ID != "" && child.Again == nil
+}
+
+// endUnreached cancels the runs that the execution before has started at places that this
+// one did not reach before it ended, and waits for their ends.
+func (cs *children) endUnreached(ctx workflow.Context) {
+	ctx, stop := workflow.WithCancel(ctx)
+	stop()
+	waits := 0
+	for path, was := range cs.journal.Ahead() {
+		child, ok := cs.startedBefore(path)
+		if !ok || was.Output() != nil || was.Failure() != nil {
+			continue
+		}
+		waits++
+		workflow.GoNamed(ctx, string(path), func(ctx workflow.Context) {
+			defer func() { waits-- }()
+			cs.journal.Note(path, child)
+			tool, _, _ := strings.Cut(child.ID, "/")
+			_, _ = cs.ended(ctx, cs.adopt(ctx, newCalled(path, child.ID, tool))) // what it did is in the journal
+		})
+	}
+	wait, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	_ = workflow.Await(wait, func() bool { return waits == 0 }) // is never cancelled
 }
 
 // outcomeOf asks how a run has ended, or ends now, as soon as there is room for an

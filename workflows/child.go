@@ -36,8 +36,7 @@ func (cs *children) callWorkflow(ctx workflow.Context, c childCall) (json.RawMes
 		cs.journal.Note(c.path, child)
 		return child.Output, nil
 	}
-	was, before := cs.journal.Begun(c.path)
-	if child, ok := was.Kind.(record.Child); ok && before && child.ID != "" && child.Again == nil {
+	if child, ok := cs.startedBefore(c.path); ok {
 		cs.journal.Note(c.path, child)
 		return cs.ended(ctx, cs.adopt(ctx, newCalled(c.path, child.ID, c.workflow)))
 	}

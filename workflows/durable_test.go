@@ -364,18 +364,32 @@ func TestStoppedBeforeItGoesOn(t *testing.T) {
 // its end awaited.
 func TestStoppedAboveACalledRun(t *testing.T) {
 	t.Parallel()
+	for name, how := range map[string]struct{ steps, path string }{
+		"a step":               {`{id: call, type: workflow, workflow: b}`, "call"},
+		"a branch of a script": {`{id: s, type: script, script: "parallel([lambda: call_workflow('b')])"}`, "s/main:1[0]/main:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stoppedAbove(t, how.steps, workflows.StepPath(how.path))
+		})
+	}
+}
+
+func stoppedAbove(t *testing.T, steps string, path workflows.StepPath) {
 	const called = "b/called"
-	b := newBench(t, `{name: a, description: d, timeout: 1h, steps: [{id: call, type: workflow, workflow: b}]}
+	b := newBench(t, `{name: a, description: d, timeout: 1h, steps: [`+steps+`]}
 ---
 {name: b, description: d, steps: [{id: ok, type: elicitation, message: Go on?}]}`, `{}`, nil)
 	b.input.Continued, b.input.Started = true, b.env.Now()
-	b.input.Journal = map[workflows.StepPath]record.Entry{"call": {Kind: record.Child{ID: called, Started: true}, Order: 1}}
+	b.input.Journal = map[workflows.StepPath]record.Entry{path: {Kind: record.Child{ID: called, Started: true}, Order: 1}}
 	b.env.SetStartTime(b.env.Now().Add(2 * time.Hour))
 	b.env.OnSignalExternalWorkflow(anything, called, anything, workflows.AdoptSignal, anything).Return(nil)
 	cancelled := 0
 	b.env.OnRequestCancelExternalWorkflow(anything, called, anything).Return(func(_, _, _ string) error {
 		cancelled++
-		b.env.RegisterDelayedCallback(func() { b.signal(workflows.ChildSignal, workflows.ChildReport{RunID: called, StepPath: "call", Ends: true}) }, time.Second)
+		b.env.RegisterDelayedCallback(func() {
+			b.signal(workflows.ChildSignal, workflows.ChildReport{RunID: called, StepPath: path, Ends: true})
+		}, time.Second)
 		return nil
 	})
 	b.env.RegisterActivityWithOptions(func(context.Context, string) (*workflows.ChildOutcome, error) {

@@ -139,6 +139,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 
 // finish makes the result of a run whose steps have all settled.
 func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
+	r.children.endUnreached(ctx)
 	r.failures.settle(r.steps.unfinished())
 	var output json.RawMessage
 	if r.failures.why() == nil {
