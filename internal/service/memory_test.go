@@ -12,7 +12,7 @@ import (
 
 // TestAttackSlots: no more calls are taken once their arguments fill memory, one in any
 // case, and more as soon as they have ended.
-func TestAttackslots(t *testing.T) {
+func TestAttackSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const argument = 5 << 20
 		var held atomic.Uint64
