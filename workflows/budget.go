@@ -10,7 +10,7 @@ import (
 // that a new execution would have to wait for.
 type budget struct {
 	*origin
-	journal *record.Log
+	journal *record.Journal
 
 	underWay int         // what was started and has not ended: calls, signals, starts of called runs
 	reopened int         // bytes that history has of elicitations carried over, as they were opened again

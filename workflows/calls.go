@@ -17,7 +17,7 @@ import (
 type calls struct {
 	*origin
 	tasks        *tasks
-	journal      *record.Log
+	journal      *record.Journal
 	budget       *budget
 	gates        *gates
 	elicitations *elicitations

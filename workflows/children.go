@@ -15,7 +15,7 @@ import (
 type children struct {
 	*origin
 	tasks      *tasks
-	journal    *record.Log
+	journal    *record.Journal
 	budget     *budget
 	gates      *gates
 	signals    *signals

@@ -19,7 +19,7 @@ import (
 // Undoing is what a run can undo, and what it has undone.
 type undoing struct {
 	*origin
-	journal  *record.Log
+	journal  *record.Journal
 	calls    *calls
 	gates    *gates
 	sent     *sent

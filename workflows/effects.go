@@ -22,7 +22,7 @@ func (f *Failure) Text() string {
 // A ledger reports which effects a run has had.
 type ledger struct {
 	*origin
-	journal *record.Log
+	journal *record.Journal
 	sent    *sent
 	undo    *undoing
 }

@@ -15,7 +15,7 @@ import (
 // Failures are why a run fails, or completes despite errors.
 type failures struct {
 	*origin
-	journal *record.Log
+	journal *record.Journal
 
 	root     workflow.Context    // of the workflow; done when the run is cancelled
 	cancel   workflow.CancelFunc // stops all work under way

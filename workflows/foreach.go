@@ -40,7 +40,7 @@ func (forEachKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 // A loop is one execution of a forEach.
 type loop struct {
 	steps     *steps
-	journal   *record.Log
+	journal   *record.Journal
 	deadlines *deadlines
 	node      *definitions.Node
 	at        place

@@ -12,7 +12,7 @@ import (
 // Gates are the elicitations of a run that are open.
 type gates struct {
 	*origin
-	journal      *record.Log
+	journal      *record.Journal
 	budget       *budget
 	signals      *signals
 	failures     *failures

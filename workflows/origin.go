@@ -47,10 +47,10 @@ func newOrigin(ctx workflow.Context, in RunInput, prog *definitions.Program, com
 }
 
 // newJournal is the record of the execution, and of earlier ones from its input.
-func (o *origin) newJournal() *record.Log {
+func (o *origin) newJournal() *record.Journal {
 	in := o.in
 	in.Journal, in.Open = nil, nil
-	return record.NewLog(o.in.Journal, in.Continued, in.bytes())
+	return record.NewJournal(o.in.Journal, in.Continued, in.bytes())
 }
 
 // round names the execution, if the run was reset.

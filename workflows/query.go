@@ -37,12 +37,12 @@ type JournalRequest struct {
 // A Journal is what a run knows of what it has done.
 type Journal struct {
 	Input          RunInput                  `json:"input"`
-	Entries        map[StepPath]record.Entry `json:"entries,omitempty"`   // by step path
-	OutcomeUnknown map[StepPath]UnknownCall  `json:"unsettled,omitempty"` // by step path: calls that were sent and whose outcome is unknown
-	Undone         map[StepPath]int          `json:"undone,omitempty"`    // by step path: how often it was undone
-	Asked          map[StepPath]int          `json:"asked,omitempty"`     // by step path: how often it has asked
-	Sizes          map[StepPath]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so Entries is empty
-	Redo           []StepPath                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
+	Entries        map[StepPath]record.Entry `json:"entries,omitempty"`        // by step path
+	OutcomeUnknown map[StepPath]UnknownCall  `json:"outcomeUnknown,omitempty"` // by step path: calls that were sent and whose outcome is unknown
+	Undone         map[StepPath]int          `json:"undone,omitempty"`         // by step path: how often it was undone
+	Asked          map[StepPath]int          `json:"asked,omitempty"`          // by step path: how often it has asked
+	Sizes          map[StepPath]int          `json:"sizes,omitempty"`          // by step path, in bytes: of results that are too large together, so Entries is empty
+	Redo           []StepPath                `json:"redo,omitempty"`           // paths of steps that were undone since they were last executed
 }
 
 func (r *run) journalForQuery(req JournalRequest) (Journal, error) {

@@ -23,7 +23,7 @@ const (
 type references struct {
 	*origin
 	tasks   *tasks
-	journal *record.Log
+	journal *record.Journal
 	budget  *budget
 	holds   *holds
 

@@ -12,7 +12,7 @@ import (
 type run struct {
 	*origin
 	tasks   *tasks
-	journal *record.Log
+	journal *record.Journal
 	budget  *budget
 
 	deadlines    *deadlines

@@ -36,7 +36,7 @@ func (ss *signals) box(name string) *mailbox {
 type signals struct {
 	*origin
 	tasks   *tasks
-	journal *record.Log
+	journal *record.Journal
 	budget  *budget
 
 	trust     *trustee                   // what is believed

@@ -16,7 +16,7 @@ import (
 // Steps are the graph of a run: the state and outcome of each step.
 type steps struct {
 	*origin
-	journal      *record.Log
+	journal      *record.Journal
 	failures     *failures
 	elicitations *elicitations
 	undo         *undoing

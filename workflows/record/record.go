@@ -3,7 +3,7 @@
 //
 // The kinds are a closed set (see Kind), each with its own fields. What survives of an
 // entry when another execution begins with it is decided in one place, Entry.Carry. A
-// Log is the record of one execution, and of those before it.
+// Journal is the record of one execution, and of those before it.
 //
 // The package is pure: it knows neither Temporal nor a clock.
 package record

@@ -28,7 +28,7 @@ func TestFound(t *testing.T) {
 		"without a result":           {record.Entry{Kind: record.Call{Digest: "d"}}, true, "d", false},
 		"of another kind":            {record.Entry{Kind: record.Value{Digest: "d", Result: object}}, true, "d", false},
 	} {
-		l := record.NewLog(map[record.StepPath]record.Entry{"a": tc.entry}, tc.continues, 0)
+		l := record.NewJournal(map[record.StepPath]record.Entry{"a": tc.entry}, tc.continues, 0)
 		if _, got := record.Found[record.Call](l, "a", tc.digest); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
@@ -40,7 +40,7 @@ func TestFound(t *testing.T) {
 
 func TestLogOrder(t *testing.T) {
 	t.Parallel()
-	l := record.NewLog(map[record.StepPath]record.Entry{
+	l := record.NewJournal(map[record.StepPath]record.Entry{
 		"a": {Order: 1, Kind: record.Call{Output: object}},
 		"b": {Order: 2, Kind: record.Call{OutcomeUnknown: lost}},
 		"c": {Order: 5, Kind: record.Value{Result: object}},
@@ -76,7 +76,7 @@ func TestLogOrder(t *testing.T) {
 func TestLogBytes(t *testing.T) {
 	t.Parallel()
 	before := map[record.StepPath]record.Entry{"a": {Kind: record.Call{Digest: "long", Output: object}}, "z": {Kind: record.End{Skipped: true}}}
-	l := record.NewLog(before, true, 100)
+	l := record.NewJournal(before, true, 100)
 	l.Until("a", noon)
 	l.NoteDone("a")
 	l.Note("b", record.Call{Output: object})
@@ -103,7 +103,7 @@ func TestLogUntil(t *testing.T) {
 		"completed": {record.Entry{Kind: record.Span{Done: true}}, time.Time{}},
 		"exact":     {record.Entry{Exact: true, Kind: record.Span{Until: noon}}, later},
 	} {
-		l := record.NewLog(map[record.StepPath]record.Entry{"a": tc.was}, true, 0)
+		l := record.NewJournal(map[record.StepPath]record.Entry{"a": tc.was}, true, 0)
 		if got := l.Until("a", later); !got.Equal(tc.want) {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -114,7 +114,7 @@ func TestLogUntil(t *testing.T) {
 func TestNoteFailed(t *testing.T) {
 	t.Parallel()
 	for _, kind := range full {
-		l := record.NewLog(nil, true, 0)
+		l := record.NewJournal(nil, true, 0)
 		l.Note("a", kind)
 		l.NoteFailed("a", broken)
 		e := l.At("a")
@@ -125,7 +125,7 @@ func TestNoteFailed(t *testing.T) {
 			t.Errorf("%T: %+v", kind, e)
 		}
 	}
-	l := record.NewLog(map[record.StepPath]record.Entry{"a": {Kind: record.Child{Digest: "d", ID: "r/1", Again: object}}}, true, 0)
+	l := record.NewJournal(map[record.StepPath]record.Entry{"a": {Kind: record.Child{Digest: "d", ID: "r/1", Again: object}}}, true, 0)
 	l.NoteFailed("a", broken)
 	if child, ok := l.At("a").Kind.(record.Child); !ok || child.ID != "r/1" || child.Again == nil || child.Error == nil {
 		t.Errorf("what a resumption looks at of a called run: %+v", l.At("a"))
