@@ -322,34 +322,77 @@ func TestWebUIOnlyShows(t *testing.T) {
 	t.Parallel()
 	for write, want := range map[bool]int{false: http.StatusMethodNotAllowed, true: http.StatusOK} {
 		s := start(t, devserver.Options{Dir: t.TempDir(), UIListen: "127.0.0.1:0", UIWrite: write})
-		c := dial(t, s)
-		if _, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "w", TaskQueue: queue}, greet); err != nil {
-			t.Fatal(err)
-		}
-		page, err := http.Get("http://" + s.UIAddress() + "/api/v1/settings")
-		if err != nil {
-			t.Fatal(err)
-		}
-		page.Body.Close()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.UIAddress()+"/api/v1/namespaces/default/workflows/w/terminate", strings.NewReader(`{"reason":"x"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		for _, cookie := range page.Cookies() {
-			r.AddCookie(cookie)
-			if cookie.Name == "_csrf" {
-				r.Header.Set("X-Csrf-Token", cookie.Value)
-			}
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("write %v: terminating is answered %s: %s", write, answer.Status, text)
+		startGreet(t, s, "w")
+		if status, text := postToUI(t, s, "w/terminate", `{"reason":"x"}`); status != want {
+			t.Errorf("write %v: terminating is answered %d: %s", write, status, text)
 		}
 	}
+}
+
+// A request to the Web UI that has the path of a query in the names that it gives, or a
+// method that stands for another, starts, signals and ends nothing.
+func TestAttackReadOnlyWebUI(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	s := start(t, devserver.Options{Dir: t.TempDir(), UIListen: "127.0.0.1:0"})
+	startGreet(t, s, "w/query/w")
+	for _, path := range []string{
+		"a%2Fquery%2Fb",
+		"a/query/b/signal-with-start/c",
+		"a/signal-with-start/b%2Fquery%2Fc",
+		"w%2Fquery%2Fw/terminate",
+		"w%2Fquery%2Fw/cancel",
+		"w%2Fquery%2Fw/signal/s",
+		"w%2Fquery%2Fw/query/../terminate",
+		"w%2Fquery%2Fw/%71uery%2Fx/terminate",
+	} {
+		body := `{"workflowType":{"name":"greet"},"taskQueue":{"name":"q"},"requestId":"1"}`
+		if status, text := postToUI(t, s, path, body); status != http.StatusMethodNotAllowed {
+			t.Errorf("%s is answered %d: %s", path, status, text)
+		}
+	}
+	if status, text := postToUI(t, s, "w%2Fquery%2Fw/query/__stack_trace", `{}`); status == http.StatusMethodNotAllowed {
+		t.Errorf("a query is refused: %s", text)
+	}
+}
+
+// startGreet starts a workflow that no worker executes.
+func startGreet(t *testing.T, s *devserver.Server, id string) {
+	t.Helper()
+	if _, err := dial(t, s).ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue}, greet); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// postToUI sends a request about a workflow to the Web UI, as its page does. A query
+// waits for a worker, for a second.
+func postToUI(t *testing.T, s *devserver.Server, path, body string) (status int, text string) {
+	t.Helper()
+	page, err := http.Get("http://" + s.UIAddress() + "/api/v1/settings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Body.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.UIAddress()+"/api/v1/namespaces/default/workflows/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Grpc-Timeout", "1S")
+	for _, cookie := range page.Cookies() {
+		r.AddCookie(cookie)
+		if cookie.Name == "_csrf" {
+			r.Header.Set("X-Csrf-Token", cookie.Value)
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	all, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(all)
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -128,6 +129,9 @@ func uiHandler(addr *net.TCPAddr, o uiOptions) (http.Handler, error) {
 	}))
 	e.Use(middleware.Secure(), csrf.EnsureTokenCookie(false), middleware.CSRFWithConfig(csrf.MiddlewareConfig(provider, false)))
 	e.Pre(route.PublicPath(""))
+	if !o.write {
+		e.Use(readOnly)
+	}
 	route.SetHealthRoute(e)
 	forward := headers.WithForwardHeaders([]string{auth.AuthorizationExtrasHeader, "Caller-Type"})
 	if err := route.SetAPIRoutes(e, provider, []api.Middleware{forward}); err != nil {
@@ -138,6 +142,24 @@ func uiHandler(addr *net.TCPAddr, o uiOptions) (http.Handler, error) {
 	}
 	route.SetRenderRoute(e, "/")
 	return e, nil
+}
+
+// readOnly refuses what may change a run. That of the package route, by which the page
+// knows what to offer, looks for parts of names anywhere in a path, so it takes the
+// start of a workflow with the ID a/query/b for a query.
+func readOnly(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		switch r.Method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions:
+			return next(c)
+		case http.MethodPost:
+			if query, _ := path.Match("/api/v1/namespaces/*/workflows/*/query/*", r.URL.EscapedPath()); query {
+				return next(c)
+			}
+		}
+		return echo.ErrMethodNotAllowed
+	}
 }
 
 // tls is the configuration of the connection to Temporal.
