@@ -58,6 +58,9 @@ func prepare(ctx context.Context, main, visibility *config.SQL, o Options) error
 		if err := createSchema(ctx, db.DatabaseName); err != nil {
 			return fmt.Errorf("making the database %s: %w", db.DatabaseName, err)
 		}
+		if err := findTables(ctx, db.DatabaseName); err != nil {
+			return fmt.Errorf("the database %s is damaged (%w); replace its directory by a backup, or give --data another one", db.DatabaseName, err)
+		}
 	}
 	db, err := temporalsql.NewSQLDB(sqlplugin.DbKindMain, main, resolver.NewNoopResolver(), log.NewNoopLogger(), metrics.NoopMetricsHandler)
 	if err != nil {
@@ -95,6 +98,23 @@ func createSchema(ctx context.Context, file string) error {
 		return err
 	}
 	return os.Rename(draft, file)
+}
+
+// findTables returns an error for a file that does not have the tables: the server
+// would end the process, or report them missing for as long as it runs.
+func findTables(ctx context.Context, file string) error {
+	db, err := sql.Open("sqlite", "file:"+file+"?mode=rw")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, "SELECT 1 FROM namespaces, executions_visibility LIMIT 1")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	rows.Next()
+	return rows.Err()
 }
 
 // writeSchema writes all tables in one transaction that waits for no disk.

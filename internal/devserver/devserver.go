@@ -167,11 +167,12 @@ func (s *Server) launch(ctx context.Context, o Options) error {
 		return err
 	}
 	err = s.log.guard(func() error {
-		var err error
-		if s.server, err = newServer(main, visibility, s.ports, s.keys, o.SuggestAfter, s.log); err != nil {
-			return err
+		server, err := newServer(main, visibility, s.ports, s.keys, o.SuggestAfter, s.log)
+		if err != nil {
+			return err // beside a server that cannot be stopped
 		}
-		return s.server.Start()
+		s.server = server
+		return server.Start()
 	})
 	if err != nil {
 		return fmt.Errorf("starting Temporal: %w", err)

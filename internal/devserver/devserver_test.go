@@ -1,6 +1,7 @@
 package devserver_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -195,6 +196,38 @@ func TestHalfMadeDatabaseIsReplaced(t *testing.T) {
 		}
 	}
 	start(t, devserver.Options{Dir: dir})
+}
+
+// A file that is no database any more ends the start with its name, and the process
+// goes on.
+func TestAttackDamagedDatabases(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	whole := t.TempDir()
+	start(t, devserver.Options{Dir: whole}).Stop()
+	damages := map[string]func(string) error{
+		"empty":   func(file string) error { return os.Truncate(file, 0) },
+		"half":    func(file string) error { return os.Truncate(file, 300<<10) },
+		"garbage": func(file string) error { return os.WriteFile(file, bytes.Repeat([]byte("?!"), 10_000), 0o600) },
+	}
+	for _, name := range []string{"temporal.db", "visibility.db"} {
+		for kind, damage := range damages {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := devserver.Start(t.Context(), devserver.Options{Dir: dir, Logger: quiet()})
+			if err == nil {
+				s.Stop()
+				t.Errorf("%s, %s: no error", name, kind)
+			} else if !strings.Contains(err.Error(), name+" is damaged") {
+				t.Errorf("%s, %s: %v does not name the file", name, kind, err)
+			}
+		}
+	}
 }
 
 func TestAttackReadingTheDatabases(t *testing.T) {
