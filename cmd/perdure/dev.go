@@ -192,7 +192,11 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
 		Gateway: served, Worker: true, Guard: guard, News: news,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,
-		OnStop: func() { c.notef("stopping; runs continue when perdure dev is started again") },
+		OnStop: func() {
+			if temporal.HoldsData() {
+				c.notef("stopping; runs continue when perdure dev is started again")
+			}
+		},
 	})
 	if err != nil {
 		return err
@@ -208,29 +212,29 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	if err := dev.write(d.Data); err != nil {
 		return err
 	}
-	defer os.Remove(devFilePath(d.Data))
+	defer func() {
+		if temporal.HoldsData() { // else it may be that of another dev
+			os.Remove(devFilePath(d.Data))
+		}
+	}()
 	go s.Reload(ctx, src)
 	return s.Serve(ctx, listener, s.Clients(), func() <-chan error {
 		banner(c, dev, d.Data, found, keys, d.Stdio)
-		return d.serveStdio(ctx, c, s)
+		ended := make(chan error, 2)
+		go func() { ended <- temporal.AwaitDataLoss(ctx) }()
+		if d.Stdio {
+			go func() { ended <- serveStdio(ctx, c, s) }()
+		}
+		return ended
 	})
 }
 
-// serveStdio serves a client on standard input until that ends, which ends dev;
-// nil without --stdio.
-func (d devCommand) serveStdio(ctx context.Context, c *console, s *service.Service) <-chan error {
-	if !d.Stdio {
-		return nil
+// serveStdio serves a client on standard input until that ends.
+func serveStdio(ctx context.Context, c *console, s *service.Service) error {
+	if err := s.ServeStdio(ctx, c.in, c.exact); !errors.Is(err, io.EOF) {
+		return err
 	}
-	ended := make(chan error, 1)
-	go func() {
-		err := s.ServeStdio(ctx, c.in, c.exact)
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		ended <- err
-	}()
-	return ended
+	return nil
 }
 
 // makeData creates the data directory, with a .gitignore: in a repository, git sees

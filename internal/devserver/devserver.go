@@ -205,6 +205,13 @@ func (s *Server) UIAddress() string {
 	return s.ui.address
 }
 
+// HoldsData reports whether the data directory is still the one that the server uses.
+func (s *Server) HoldsData() bool { return s.lock.Held() }
+
+// AwaitDataLoss returns an error once the data directory is another one, or gone; nil
+// when ctx ends.
+func (s *Server) AwaitDataLoss(ctx context.Context) error { return s.lock.AwaitLoss(ctx) }
+
 // Stop ends the Web UI, then the server, then releases the directory. It takes a few
 // seconds at most, and may be called more than once.
 func (s *Server) Stop() {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,6 +85,35 @@ func (e *DataInUseError) Error() string {
 	}
 	return fmt.Sprintf("%s is in use by another process (%d)", e.Dir, e.PID)
 }
+
+// Held reports whether the directory is still the one that was locked: not after it, or
+// the file in it, was removed, moved or made anew.
+func (l *DataLock) Held() bool {
+	own, err := l.file.Stat()
+	if err != nil {
+		return true // unknown
+	}
+	now, err := os.Stat(l.file.Name())
+	return err == nil && os.SameFile(own, now) || err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
+// AwaitLoss returns an error within a second after the directory is no longer held; nil
+// when ctx ends.
+func (l *DataLock) AwaitLoss(ctx context.Context) error {
+	tick := time.NewTicker(lossInterval)
+	defer tick.Stop()
+	for l.Held() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return fmt.Errorf("the data directory %s was removed or replaced while it was in use; the runs in it are lost", filepath.Dir(l.file.Name()))
+}
+
+// lossInterval is how often AwaitLoss looks.
+const lossInterval = time.Second
 
 // Release lets other processes use the directory.
 func (l *DataLock) Release() { l.file.Close() }

@@ -59,6 +59,28 @@ func TestStopAtGate(t *testing.T) {
 	}
 }
 
+// TestAttackDataDirectoryIsReplaced removes the data directory of a dev that runs, and
+// has another one started in its place: the first ends soon, with the reason and no
+// promise, and leaves the file of the second.
+func TestAttackDataDirectoryIsReplaced(t *testing.T) {
+	t.Parallel()
+	repository := newRepository(t)
+	first := startDev(t, repository)
+	if err := os.RemoveAll(filepath.Join(repository, ".perdure")); err != nil {
+		t.Fatal(err)
+	}
+	second := startDev(t, repository)
+	receive(t, first.ended, "the end of the dev without its directory")
+	out := first.output.String()
+	if code := first.serving.State().ExitCode(); code != 1 || !strings.Contains(out, "the data directory .perdure was removed or replaced") || strings.Contains(out, "runs continue") {
+		t.Errorf("ended with status %d: %s", code, out)
+	}
+	if _, err := os.Stat(filepath.Join(repository, ".perdure/dev.json")); err != nil {
+		t.Error(err)
+	}
+	second.interrupt(15 * time.Second)
+}
+
 // TestSecondInterrupt: the first Ctrl-C gives calls under way their time, the second
 // one ends the program at once, and the next start continues the run.
 func TestSecondInterrupt(t *testing.T) {
