@@ -413,6 +413,19 @@ func TestAttackStartThatIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestAttackStartThatStoodStill has the time of a start be over in whatever it did. A
+// client of 2026-07-28 finds its run by calling again, and is told so.
+func TestAttackStartThatStoodStill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) { o.ReattachWindow = time.Minute })
+	w.runs.startErr = func() error { return context.DeadlineExceeded }
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	failed := string(c.modernCall("echoed", `{}`, `{}`, "").result(true).Result.Meta["perdure/error"])
+	if err := hasAll(failed, `"code":"unavailable"`, `"retryable":true`); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAttackStartThatCannotBeCompared sends a request again while its run cannot be
 // read. The run may be under way, so only a call with a key gets the advice to call again.
 func TestAttackStartThatCannotBeCompared(t *testing.T) {

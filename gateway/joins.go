@@ -60,9 +60,10 @@ func (j *joins) startNamed(ctx context.Context, x *exchange, req runs.StartReque
 	return j.attach(ctx, x, req, started)
 }
 
-// repeatable is the error of a start that finds the run if it is repeated.
+// repeatable is the error of a start that finds the run if it is repeated. If its time
+// was over, as after the process stood still, the run may have been started.
 func repeatable(err error) error {
-	if errors.Is(err, runs.ErrMayHaveStarted) {
+	if errors.Is(err, runs.ErrMayHaveStarted) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %s", runs.ErrUnavailable, err.Error())
 	}
 	return err
