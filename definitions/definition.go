@@ -32,6 +32,7 @@ const (
 	DefaultIterations  = 100                // maxIterations of a forEach
 	DefaultParallel    = 10                 // maxParallel of a forEach
 	MaxScriptCalls     = 1000               // of a script: of tools and workflows, and elicitations
+	MaxCalledRuns      = 10_000             // runs that a run calls; those below another have a part of it
 	MaxWorkflowDepth   = 10                 // nesting of called workflows where maxWorkflowDepth says nothing else
 )
 

@@ -69,6 +69,18 @@ func (n *Node) CallsByName(reference string) bool {
 	return err != nil || MatchesTool(n.Step.Tools, ref.Name) // an invalid reference calls nothing
 }
 
+// CallsOthers reports whether a run of the program may call other composite tools.
+func (p *Program) CallsOthers() bool {
+	return slices.ContainsFunc(p.Steps, func(n *Node) bool {
+		for ; n != nil; n = n.Inner {
+			if n.Step.Workflow != "" || len(n.workflows) > 0 || len(n.Step.Tools) > 0 {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // ScriptCalls gives the visible calls of the node's script; nil without one.
 func (n *Node) ScriptCalls() []ScriptCall {
 	if n.Script == nil {

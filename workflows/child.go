@@ -48,6 +48,9 @@ func (cs *children) callWorkflow(ctx workflow.Context, c childCall) (json.RawMes
 		cs.journal.Note(c.path, record.Child{Digest: digest, ID: child.ID, Started: child.Started, Output: child.Output, Effects: child.Effects})
 		return child.Output, nil
 	}
+	if failure := cs.place(c, in); failure != nil {
+		return nil, failure
+	}
 	return cs.ended(ctx, cs.startChild(ctx, c, in, digest))
 }
 
@@ -93,7 +96,7 @@ func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, st
 func (cs *children) childArguments(c childCall, in *RunInput) *Error {
 	program, err := cs.compile(in.Definition)
 	if err != nil {
-		return &Error{Code: codes.InvalidDefinition, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s", c.path, err)}
+		return uncompiled(c, err)
 	}
 	args, err := c.arguments(program.Definition.InputSchema())
 	if err == nil {
@@ -111,6 +114,10 @@ func (cs *children) childArguments(c childCall, in *RunInput) *Error {
 	}
 	in.Arguments = args
 	return nil
+}
+
+func uncompiled(c childCall, err error) *Error {
+	return &Error{Code: codes.InvalidDefinition, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s", c.path, err)}
 }
 
 // bytes is what the input takes in a payload, about.

@@ -22,6 +22,7 @@ type children struct {
 	references *references
 	results    *results
 
+	tree   Tree                 // with the calls of this execution
 	slots  workflow.Semaphore   // each called run takes one
 	called map[StepPath]*called // that have not ended, by step path
 	failed []failedBelow        // that did not complete, in the order of their ends

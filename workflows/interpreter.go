@@ -131,7 +131,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	next := r.in
 	next.Continued, next.Started, next.Parent = true, r.started, r.parent.known()
 	next.Journal = record.Carry(r.journal.Whole(), record.Terms{Reason: record.Continued})
-	for _, part := range []interface{ next(*RunInput) }{r.sent, r.holds, r.elicitations, r.signals} {
+	for _, part := range []interface{ next(*RunInput) }{r.sent, r.holds, r.elicitations, r.signals, r.children} {
 		part.next(&next)
 	}
 	return workflow.NewContinueAsNewError(ctx, next.WorkflowType(), next)

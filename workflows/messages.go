@@ -118,6 +118,7 @@ type RunInput struct {
 
 	ScriptLimits *ScriptLimits `json:"scriptLimits,omitempty"` // of each script; nil = the defaults
 	MaxDepth     int           `json:"maxDepth,omitempty"`     // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth
+	Tree         Tree          `json:"tree,omitzero"`
 }
 
 // WorkflowType is the type of the workflow that executes the run: what Temporal's Web UI

@@ -57,7 +57,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 	r.references = &references{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, holds: r.holds, root: ctx, resolutions: map[string]workflow.Future{}}
 	r.children = &children{
 		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, gates: r.gates, signals: r.signals, references: r.references,
-		results: results, slots: workflow.NewSemaphore(ctx, maxPending), called: map[StepPath]*called{},
+		results: results, tree: in.Tree, slots: workflow.NewSemaphore(ctx, maxPending), called: map[StepPath]*called{},
 	}
 	r.undo = &undoing{origin: o, journal: r.journal, calls: r.calls, gates: r.gates, sent: r.sent, failures: r.failures, times: map[StepPath]int{}}
 	r.steps = newSteps(steps{origin: o, journal: r.journal, failures: r.failures, elicitations: r.elicitations, undo: r.undo, scripts: r.scripts, board: r.board})

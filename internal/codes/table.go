@@ -48,6 +48,7 @@ const (
 	Duplicate            Code = "duplicate"
 	ElicitationCancelled Code = "elicitation_cancelled"
 	TooManyItems         Code = "too_many_items"
+	TooManyRuns          Code = "too_many_runs"
 	ScriptFailed         Code = "script_failed"
 	ScriptError          Code = "script_error"
 	ScriptSteps          Code = "script_steps"
@@ -165,6 +166,8 @@ var table = []Entry{
 		When: "a person cancelled the elicitation"},
 	{Code: TooManyItems, Categories: []Category{CategoryLimit},
 		When: "a collection has more than `maxIterations` items"},
+	{Code: TooManyRuns, Categories: []Category{CategoryLimit}, Hint: "The definition of the tool must call fewer composite tools.",
+		When: "a run calls more composite tools than `MaxCalledRuns` leaves to it, among all [that call each other](language.md#workflows)"},
 	{Code: ScriptFailed, Categories: []Category{CategoryTool},
 		When: "a script called `fail`"},
 	{Code: ScriptError, Categories: []Category{CategoryTemplate},

@@ -41,7 +41,7 @@ type configuration struct {
 	Scripts       *scripts       `yaml:"scripts" help:"What scripts may do."`
 	Quotas        *quotas        `yaml:"quotas" meant:"rateLimits,limits" help:"How much one caller may have at a time."`
 
-	MaxWorkflowDepth *int `yaml:"maxWorkflowDepth" min:"1" max:"100" default:"10" help:"How deep composite tools may call each other."`
+	MaxWorkflowDepth *int `yaml:"maxWorkflowDepth" min:"1" max:"14" default:"10" help:"How deep composite tools may call each other."`
 
 	OnDisconnect definitions.OnDisconnect `yaml:"onDisconnect" enum:"cancel,continue" default:"cancel" help:"What becomes of a run when its client cancels the call or is gone, unless its definition says otherwise."`
 

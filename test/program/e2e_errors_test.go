@@ -179,6 +179,7 @@ var shownElsewhere = map[string]string{
 	"parent_gone":           "TestErrorsOfTheRun",
 	"quarantined":           "TestAttackWorkerKiller",
 	"run_too_long":          "TestErrorsOfTheRun",
+	"too_many_runs":         "TestTreesOfRuns",
 	"input_too_large":       "TestArgumentsHaveALimit",
 	"output_too_large_here": "TestOutputTooLarge",
 	"unavailable":           "TestTemporalRestarted",
