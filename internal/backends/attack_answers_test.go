@@ -279,6 +279,51 @@ func TestAttackStreamAnswerDense(t *testing.T) {
 	}
 }
 
+// TestAttackAnswersThatDrip: a large answer whose rest comes byte by byte ends its call
+// soon. One that comes slowly enough arrives, and so does one that its
+// stream has after a long silence.
+func TestAttackAnswersThatDrip(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{"application/json", "text/event-stream"} {
+		for name, tc := range map[string]struct {
+			silence time.Duration
+			size    int // bytes every tenth of a second
+			fails   bool
+		}{"drips": {0, 1, true}, "is slow": {0, 3 << 10, false}, "is late": {12 * time.Second, 400 << 10, false}} {
+			t.Run(name+" as "+header, func(t *testing.T) {
+				t.Parallel()
+				h := &hostile{call: func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+					before, after := "", ""
+					if w.Header().Set("Content-Type", header); header != "application/json" {
+						before, after = "data: ", "\n\n"
+						io.WriteString(w, ": begins\n\n")
+					}
+					w.(http.Flusher).Flush()
+					time.Sleep(tc.silence)
+					fmt.Fprintf(w, `%s{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s`, before, id, strings.Repeat("x", 100<<10))
+					for rest := 400 << 10; rest > 0 && r.Context().Err() == nil; rest -= tc.size {
+						io.WriteString(w, strings.Repeat("x", tc.size))
+						w.(http.Flusher).Flush()
+						time.Sleep(100 * time.Millisecond)
+					}
+					io.WriteString(w, `"}]}}`+after)
+				}}
+				p := open(t, httpConfig(serve(t, h).URL))
+				_, err := callGo(t, p, Call{})
+				if !tc.fails {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrSlow) {
+					t.Errorf("%v, outcome %d", err, ce.Outcome)
+				}
+			})
+		}
+	}
+}
+
 // TestAttackAnswersThatStopComing: answers that stop in their midst, of two backends, keep
 // no large answer of another one waiting, nor another one of the same.
 func TestAttackAnswersThatStopComing(t *testing.T) {

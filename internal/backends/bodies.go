@@ -3,16 +3,21 @@ package backends
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 // body bounds the reading of an answer. Release, of a POST, ends the request.
 func (m *meter) body(resp *http.Response, x *exchange, s *session, release context.CancelFunc) io.ReadCloser {
-	raw := &drainedBody{ReadCloser: resp.Body, release: release}
+	paced := &pacedAnswer{ReadCloser: resp.Body}
+	raw := &drainedBody{ReadCloser: paced, release: release}
 	c := &claims{room: m.room, ctx: x.caller, held: x.held, holders: &s.holders}
 	answer := release != nil || x.expected // also one that is resumed by a GET
 	var r io.Reader
@@ -20,7 +25,7 @@ func (m *meter) body(resp *http.Response, x *exchange, s *session, release conte
 	case resp.StatusCode >= http.StatusMultipleChoices:
 		r = &wholeBody{body: raw, limit: min(m.room.limit, maxChatter)}
 	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
-		r = newEventStream(raw, c, s.flow, answer, s.fail)
+		r = newEventStream(raw, paced, c, s.flow, answer, s.fail)
 	default:
 		r = &wholeBody{body: raw, limit: m.room.limit, length: resp.ContentLength, claims: c, flow: s.flow}
 	}
@@ -101,6 +106,40 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if r.left -= int64(n); r.left < 0 {
 		return 0, tooLarge(r.limit)
+	}
+	return n, err
+}
+
+// ErrSlow is in the chain of errors of answers that come too slowly.
+var ErrSlow = errors.New("a large answer " + web.TooSlow())
+
+// A pacedAnswer is cut off if a message comes too slowly once it takes room. Before that,
+// a backend may be silent for as long as a call takes.
+type pacedAnswer struct {
+	io.ReadCloser
+	pace web.Pace
+	size int64 // of the message that is coming
+	slow atomic.Bool
+}
+
+// begins notes that a message begins, and how many of its bytes have been read.
+func (a *pacedAnswer) begins(size int) { a.pace, a.size = web.Pace{}, int64(size) }
+
+func (a *pacedAnswer) Read(p []byte) (n int, err error) {
+	if a.size < web.SmallBody {
+		n, err = a.ReadCloser.Read(p)
+	} else {
+		var cut *time.Timer
+		n, err = a.pace.Read(a.ReadCloser, p, func(within time.Duration) {
+			cut = time.AfterFunc(within, func() {
+				a.slow.Store(true)
+				_ = a.ReadCloser.Close()
+			})
+		})
+		cut.Stop()
+	}
+	if a.size += int64(n); err != nil && a.slow.Load() {
+		err = ErrSlow
 	}
 	return n, err
 }

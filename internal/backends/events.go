@@ -16,6 +16,7 @@ import (
 type eventStream struct {
 	body   io.ReadCloser
 	lines  *bufio.Reader
+	paced  *pacedAnswer // what body reads
 	claims *claims
 	flow   *flow
 	answer bool        // the stream ends with an answer, as that of a POST does
@@ -25,8 +26,8 @@ type eventStream struct {
 	err error  // what follows it
 }
 
-func newEventStream(body io.ReadCloser, c *claims, f *flow, answer bool, failed func(error)) *eventStream {
-	return &eventStream{body: body, lines: bufio.NewReaderSize(body, 32<<10), claims: c, flow: f, answer: answer, failed: failed}
+func newEventStream(body io.ReadCloser, paced *pacedAnswer, c *claims, f *flow, answer bool, failed func(error)) *eventStream {
+	return &eventStream{body: body, lines: bufio.NewReaderSize(body, 32<<10), paced: paced, claims: c, flow: f, answer: answer, failed: failed}
 }
 
 func (s *eventStream) Close() error { return s.body.Close() }
@@ -62,6 +63,7 @@ func (s *eventStream) next() ([]byte, error) {
 	defer s.claims.arrived()
 	for {
 		s.claims.arrived()
+		s.paced.begins(s.lines.Buffered())
 		e, err := s.read()
 		if err != nil && !(errors.Is(err, io.EOF) && e.hasData) {
 			return nil, err

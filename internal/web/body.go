@@ -21,25 +21,40 @@ func paceBody(w http.ResponseWriter, r *http.Request, most int64) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	b := &pacedBody{ReadCloser: http.MaxBytesReader(w, r.Body, most), control: http.NewResponseController(w), credit: stall}
+	b := &pacedBody{ReadCloser: http.MaxBytesReader(w, r.Body, most), control: http.NewResponseController(w)}
 	b.allow(stall)
 	r.Body = b
 }
 
-// A pacedBody is a body that is cut off if its sender is too slow. Time between reads
-// does not count.
+// A Pace is the progress of a sender. Time between reads does not count. The zero Pace is
+// that of one who begins.
+type Pace struct {
+	debt time.Duration // time that the sender took and did not use
+}
+
+// Read reads once. Within gets the time for which the sender may pause now.
+func (p *Pace) Read(in io.Reader, b []byte, within func(time.Duration)) (n int, err error) {
+	began := time.Now()
+	within(stall - p.debt)
+	n, err = in.Read(b)
+	p.debt = max(0, p.debt+time.Since(began)-time.Duration(n)*time.Second/bodyRate)
+	return n, err
+}
+
+// TooSlow describes a sender that has not kept the pace.
+func TooSlow() string {
+	return fmt.Sprintf("comes too slowly: less than %d KB a second, or nothing for %s", bodyRate>>10, stall)
+}
+
+// A pacedBody is a body that is cut off if its sender is too slow.
 type pacedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
-	credit  time.Duration // for which the sender may pause
+	pace    Pace
 }
 
 func (b *pacedBody) Read(p []byte) (int, error) {
-	began := time.Now()
-	b.allow(b.credit)
-	n, err := b.ReadCloser.Read(p)
-	b.credit -= time.Since(began)
-	b.credit = min(stall, b.credit+time.Duration(n)*time.Second/bodyRate)
+	n, err := b.pace.Read(b.ReadCloser, p, b.allow)
 	if err == io.EOF {
 		// From here on net/http reads to notice that the client disconnects. After
 		// another error it reads the rest, for which the deadline stays.
@@ -71,7 +86,7 @@ func Refusal(h http.Header, err error) (code int, reason string) {
 		h.Set("Retry-After", full.RetryAfter())
 		return http.StatusServiceUnavailable, err.Error()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return http.StatusRequestTimeout, fmt.Sprintf("request body comes too slowly: less than %d KB a second, or nothing for %s", bodyRate>>10, stall)
+		return http.StatusRequestTimeout, "request body " + TooSlow()
 	}
 	return http.StatusBadRequest, "request body cannot be read"
 }
