@@ -73,6 +73,10 @@ func (l *countedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		peer := Peer(c.RemoteAddr().String())
+		if err := probe(c); err != nil { // it has ended meanwhile
+			_ = c.Close()
+			continue
+		}
 		if l.peers.enter(peer) {
 			return &countedConn{Conn: c, leave: sync.OnceFunc(func() { l.peers.leave(peer) })}, nil
 		}
