@@ -27,34 +27,43 @@ func Register(r worker.WorkflowRegistry, trust Trust) {
 type interpreter struct {
 	trust    *trustee
 	mu       sync.Mutex
-	programs map[[sha256.Size]byte]*definitions.Program
+	programs map[[sha256.Size]byte]func() (*definitions.Program, error)
 }
 
 func newInterpreter(trust Trust) *interpreter {
-	return &interpreter{programs: map[[sha256.Size]byte]*definitions.Program{}, trust: &trustee{Trust: trust}}
+	return &interpreter{programs: map[[sha256.Size]byte]func() (*definitions.Program, error){}, trust: &trustee{Trust: trust}}
 }
 
 // maxPrograms bounds the compiled definitions that are kept.
 const maxPrograms = 1000
 
 func (i *interpreter) program(p Pinned) (*definitions.Program, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	source := sha256.Sum256(p.Source)
-	if prog, ok := i.programs[source]; ok {
-		return prog, nil
-	}
-	d, err := definitions.FromSource(p.Source)
-	if err != nil {
-		return nil, fmt.Errorf("reading definition %s: %w", p.Name, err)
-	}
-	prog, err := definitions.Compile(d)
+	program, err := i.compiled(p.Source)()
 	if err != nil {
 		return nil, fmt.Errorf("compiling definition %s: %w", p.Name, err)
+	}
+	return program, nil
+}
+
+// compiled gives what compiles a source, once. It may take a second, so others do not wait
+// for it.
+func (i *interpreter) compiled(source []byte) func() (*definitions.Program, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	key := sha256.Sum256(source)
+	if compile, ok := i.programs[key]; ok {
+		return compile
 	}
 	if len(i.programs) >= maxPrograms {
 		clear(i.programs)
 	}
-	i.programs[source] = prog
-	return prog, nil
+	compile := sync.OnceValues(func() (*definitions.Program, error) {
+		d, err := definitions.FromSource(source)
+		if err != nil {
+			return nil, err
+		}
+		return definitions.Compile(d)
+	})
+	i.programs[key] = compile
+	return compile
 }
