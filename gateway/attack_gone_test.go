@@ -168,8 +168,8 @@ type unreadable struct {
 	fails atomic.Int32 // so often
 }
 
-func (r *unreadable) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {
-	feed := r.Runs.Follow(ctx, id, after)
+func (r *unreadable) Follow(ctx context.Context, id runs.RunID, after int64, only runs.Interest) iter.Seq2[runs.Event, error] {
+	feed := r.Runs.Follow(ctx, id, after, only)
 	return func(yield func(runs.Event, error) bool) {
 		if r.fails.Add(-1) >= 0 {
 			yield(runs.Event{}, runs.ErrUnavailable)

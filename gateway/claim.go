@@ -46,7 +46,7 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 	defer over.Stop()
 	go j.askAgain(listening, cancel, x, id, over)
 	mine, given := false, answers{}
-	for e, err := range j.runs.Follow(listening, id, 0) {
+	for e, err := range j.runs.Follow(listening, id, 0, runs.AllEvents) {
 		if err != nil {
 			break
 		}

@@ -147,7 +147,7 @@ func (d *deliveries) wasAnswered(ctx context.Context, callerID string, run *runs
 		return true, nil
 	}
 	given := answers{}
-	for e, err := range d.runs.Follow(ctx, run.ID, 0) {
+	for e, err := range d.runs.Follow(ctx, run.ID, 0, runs.AllEvents) {
 		if err != nil {
 			return false, err
 		}

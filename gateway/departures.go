@@ -87,7 +87,7 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 	if !joined { // events before its own signal do not show who waits now
 		after = x.lastSeq
 	}
-	events := follow(ctx, ds.runs, id, after)
+	events := follow(ctx, ds.runs, id, after, runs.AllEvents)
 	for {
 		select {
 		case f, ok := <-events:

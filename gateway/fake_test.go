@@ -158,7 +158,7 @@ func (f *fakeRuns) Held(_ context.Context, caller string) (held runs.Held, err e
 	return held, nil
 }
 
-func (f *fakeRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {
+func (f *fakeRuns) Follow(ctx context.Context, id runs.RunID, after int64, only runs.Interest) iter.Seq2[runs.Event, error] {
 	return func(yield func(runs.Event, error) bool) {
 		f.mu.Lock()
 		r := f.runs[id]

@@ -13,9 +13,9 @@ type followed struct {
 }
 
 // follow has a run's events after one sent until ctx ends.
-func follow(ctx context.Context, all Runs, id runs.RunID, after int64) <-chan followed {
+func follow(ctx context.Context, all Runs, id runs.RunID, after int64, only runs.Interest) <-chan followed {
 	events := make(chan followed)
-	feed := all.Follow(ctx, id, after)
+	feed := all.Follow(ctx, id, after, only)
 	go func() {
 		defer close(events)
 		for e, err := range feed {
@@ -39,7 +39,7 @@ func followLater(ctx context.Context, all Runs, id runs.RunID, after int64) <-ch
 		case <-ctx.Done():
 			return
 		}
-		for f := range follow(ctx, all, id, after) {
+		for f := range follow(ctx, all, id, after, runs.AllEvents) {
 			select {
 			case events <- f:
 			case <-ctx.Done():

@@ -23,7 +23,7 @@ import (
 // Runs is what the gateway wants of runs; *runs.Client has it.
 type Runs interface {
 	Start(ctx context.Context, req runs.StartRequest) (runs.Started, error)
-	Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error]
+	Follow(ctx context.Context, id runs.RunID, after int64, only runs.Interest) iter.Seq2[runs.Event, error]
 	Progress(ctx context.Context, id runs.RunID) ([]runs.StepProgress, error)
 	Get(ctx context.Context, id runs.RunID) (*runs.Run, error)
 	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)

@@ -13,7 +13,7 @@ import (
 // brokenRuns report an end without an outcome, which is a defect of theirs.
 type brokenRuns struct{ *fakeRuns }
 
-func (r brokenRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {
+func (r brokenRuns) Follow(ctx context.Context, id runs.RunID, after int64, only runs.Interest) iter.Seq2[runs.Event, error] {
 	return func(yield func(runs.Event, error) bool) {
 		yield(runs.Event{Seq: 1, Kind: runs.EventDone}, nil)
 	}

@@ -130,9 +130,9 @@ func (q *quotaRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Star
 }
 
 // Follow follows the events of a run. A run that has ended no longer counts.
-func (q *quotaRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {
+func (q *quotaRuns) Follow(ctx context.Context, id runs.RunID, after int64, only runs.Interest) iter.Seq2[runs.Event, error] {
 	return func(yield func(runs.Event, error) bool) {
-		for e, err := range q.Runs.Follow(ctx, id, after) {
+		for e, err := range q.Runs.Follow(ctx, id, after, only) {
 			if err == nil && e.Kind == runs.EventDone {
 				q.ended(id)
 			}

@@ -25,9 +25,9 @@ func (r largeRuns) Result(ctx context.Context, id runs.RunID) (*runs.Outcome, er
 	return r.fakeRuns.Result(ctx, id)
 }
 
-func (r largeRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {
+func (r largeRuns) Follow(ctx context.Context, id runs.RunID, after int64, only runs.Interest) iter.Seq2[runs.Event, error] {
 	return func(yield func(runs.Event, error) bool) {
-		for e, err := range r.fakeRuns.Follow(ctx, id, after) {
+		for e, err := range r.fakeRuns.Follow(ctx, id, after, only) {
 			if e.Kind == runs.EventDone && err == nil {
 				err = web.Room(ctx, largeOutcome)
 			}

@@ -33,7 +33,7 @@ func newStream(r *rendering) *stream {
 
 // run handles what happens until the call is answered.
 func (s *stream) run(ctx context.Context) {
-	events := follow(ctx, s.on.runs, s.at.Run, 0) // from the first on: what the client knows reports how far the run is
+	events := follow(ctx, s.on.runs, s.at.Run, 0, s.interest()) // from the first on: what the client knows reports how far the run is
 	tick := time.NewTicker(max(s.on.timing.KeepAlive/2, time.Millisecond))
 	defer tick.Stop()
 	patience := s.patienceTimer()
@@ -69,6 +69,15 @@ func (s *stream) run(ctx context.Context) {
 			answered = s.giveHandle()
 		}
 	}
+}
+
+// interest is which events of the run matter: a client that wants no progress gets
+// nothing of the others.
+func (s *stream) interest() runs.Interest {
+	if isNull(s.at.Token) && !s.resumed {
+		return runs.Essentials
+	}
+	return runs.AllEvents
 }
 
 func (s *stream) patienceTimer() <-chan time.Time {

@@ -66,7 +66,7 @@ func (s runsShowCommand) Run(ctx context.Context, c *console) error {
 
 // watch prints the events of a run, past and new, until it ends.
 func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) error {
-	for e, err := range rc.Follow(ctx, id, 0) {
+	for e, err := range rc.Follow(ctx, id, 0, runs.AllEvents) {
 		if err != nil {
 			return err
 		}

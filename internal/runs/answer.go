@@ -56,15 +56,15 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 	if err != nil {
 		return Decision{}, err
 	}
-	news, done := as.news.about(id)
-	defer done()
+	news := as.news.about(id)
+	defer news.leave()
 	err = as.signal(ctx, id, workflows.AnswerSignal, signal)
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) { // a run that has just ended reports how below
 		return Decision{}, failure(ctx, "answering", id, err)
 	}
 	if as.news != nil {
-		soon(ctx, news, nearby)
+		news.hear(ctx, nearby)
 	}
 	return as.confirm(ctx, id, signal)
 }

@@ -236,27 +236,47 @@ func (a *archive) signal(ctx context.Context, id RunID, name string, body any) e
 }
 
 // freshRuns remembers for a short while which executions this process has just
-// started, so that following one needs no look-up.
+// started, so that following one needs no look-up and misses no news.
 type freshRuns struct {
 	mu   sync.Mutex
-	byID map[RunID]string // → Temporal's run ID
+	byID map[RunID]freshRun
+	old  []RunID // the oldest first; some may have been taken
 }
 
-const maxFresh = 10_000
+type freshRun struct {
+	execution string // Temporal's run ID
+	news      *ear   // from before the start on
+	since     time.Time
+}
 
-func (f *freshRuns) add(id RunID, execution string) {
+const (
+	maxFresh = 10_000
+	freshFor = 5 * time.Second
+)
+
+func (f *freshRuns) add(id RunID, execution string, news *ear) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.byID == nil || len(f.byID) >= maxFresh {
-		f.byID = map[RunID]string{} // what is forgotten is looked up
+	if f.byID == nil {
+		f.byID = map[RunID]freshRun{}
 	}
-	f.byID[id] = execution
+	now := time.Now()
+	for len(f.old) > 0 { // what is forgotten is looked up
+		r, there := f.byID[f.old[0]]
+		if there && len(f.old) < maxFresh && now.Sub(r.since) < freshFor {
+			break
+		}
+		r.news.leave()
+		delete(f.byID, f.old[0])
+		f.old = f.old[1:]
+	}
+	f.byID[id], f.old = freshRun{execution, news, now}, append(f.old, id)
 }
 
-func (f *freshRuns) take(id RunID) (execution string, ok bool) {
+func (f *freshRuns) take(id RunID) (r freshRun, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	execution, ok = f.byID[id]
+	r, ok = f.byID[id]
 	delete(f.byID, id)
-	return execution, ok
+	return r, ok
 }

@@ -22,7 +22,7 @@ func TestAttackFollowersOfAQuarantinedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last runs.Event
-	for e, err := range c.Follow(t.Context(), id, 0) {
+	for e, err := range c.Follow(t.Context(), id, 0, runs.AllEvents) {
 		if err != nil {
 			t.Fatalf("after %s: %v", last.Kind, err)
 		}

@@ -169,7 +169,7 @@ steps:
   - {id: busy, type: forEach, dependsOn: [first], collection: "{{json (until 40)}}", maxParallel: 2, step: {tool: write, arguments: {text: "{{.forEach.item}}"}}}
   - {id: write, tool: write, dependsOn: [ask, busy], arguments: {as: "{{.params.as}}"}}
 `))
-	for e, err := range in.door.Follow(t.Context(), id, 0) {
+	for e, err := range in.door.Follow(t.Context(), id, 0, runs.AllEvents) {
 		if err != nil || e.Kind == runs.EventOpened && e.Elicitation.ID == "first#1" {
 			break
 		}

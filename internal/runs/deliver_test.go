@@ -66,7 +66,7 @@ func TestAttended(t *testing.T) {
 		}
 	}
 	var said []string
-	for e, err := range in.door.Follow(t.Context(), id, 0) {
+	for e, err := range in.door.Follow(t.Context(), id, 0, runs.AllEvents) {
 		if err != nil {
 			t.Fatal(err)
 		}

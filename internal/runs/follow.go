@@ -13,15 +13,26 @@ import (
 // callTimeout is after how long a call that does not return is given up.
 const callTimeout = time.Minute
 
+// An Interest is which events of a run a follower wants.
+type Interest int
+
+// The interests. Where only essentials are wanted, the end of the run, its elicitations
+// and the attendance of others come as soon as ever. All other events may come late by
+// half a second while the run is executed, and not at all before its end.
+const (
+	AllEvents Interest = iota
+	Essentials
+)
+
 // Follow returns the events of a run after the one with the given Seq (0 = from the
 // beginning), and then new ones, until the run has ended.
 //
 // The iteration ends after EventDone, or after an error: ErrNotFound, or the
 // end of ctx. A Temporal that cannot be reached is waited for.
-func (r reader) Follow(ctx context.Context, id RunID, after int64) iter.Seq2[Event, error] {
+func (r reader) Follow(ctx context.Context, id RunID, after int64, only Interest) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		s := newStream(r.keys, id)
-		for m, err := range r.live(ctx, id) {
+		for m, err := range r.live(ctx, id, only) {
 			if err != nil {
 				yield(Event{}, failure(ctx, "following", id, err))
 				return
@@ -43,9 +54,9 @@ type moment struct {
 
 // live reads what has happened to a run, and then what happens, until the run has
 // ended.
-func (a *archive) live(ctx context.Context, id RunID) iter.Seq2[moment, error] {
+func (a *archive) live(ctx context.Context, id RunID, only Interest) iter.Seq2[moment, error] {
 	return func(yield func(moment, error) bool) {
-		f := &follower{archive: a, id: id, fold: a.fold(id), each: func(m moment) bool { return yield(m, nil) }}
+		f := &follower{archive: a, id: id, fold: a.fold(id), only: only, each: func(m moment) bool { return yield(m, nil) }}
 		if err := f.run(ctx); err != nil && !f.stopped {
 			yield(moment{}, err)
 		}
@@ -60,14 +71,20 @@ type follower struct {
 	each    func(moment) bool // false: the caller wants no more
 	stopped bool
 	over    bool // the run has ended, and not gone on
-	news    <-chan struct{}
+	only    Interest
+	news    *ear
 }
 
 func (f *follower) run(ctx context.Context) error {
-	news, done := f.archive.news.about(f.id)
-	defer done()
-	f.news = news
-	chain, err := f.chain(ctx)
+	started, fresh := f.archive.fresh.take(f.id)
+	if f.news = started.news; f.news == nil {
+		f.news = f.archive.news.about(f.id)
+	}
+	defer f.news.leave()
+	chain, err := []execution{{runID: started.execution, fresh: f.news != nil}}, error(nil)
+	if !fresh {
+		chain, err = f.chain(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,14 +101,9 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// chain finds the executions of the run, the first one first. A run that this
-// process has just started has one.
-func (f *follower) chain(ctx context.Context) ([]execution, error) {
-	if runID, ok := f.archive.fresh.take(f.id); ok {
-		return []execution{{runID: runID, fresh: f.news != nil}}, nil
-	}
-	var chain []execution
-	err := f.archive.patiently(ctx, func() (err error) {
+// chain finds the executions of the run, the first one first.
+func (f *follower) chain(ctx context.Context) (chain []execution, err error) {
+	err = f.archive.patiently(ctx, func() (err error) {
 		chain, err = f.archive.chain(ctx, f.id)
 		return err
 	})
@@ -118,7 +130,7 @@ func (f *follower) following(ctx context.Context, last execution) ([]execution, 
 
 // execution reads one execution; the last one is waited for.
 func (f *follower) execution(ctx context.Context, x execution, last bool) error {
-	h := &historyReader{archive: f.archive, id: f.id, runID: x.runID, wait: last}
+	h := &historyReader{archive: f.archive, id: f.id, runID: x.runID, wait: last, fresh: x.fresh, essentials: f.only == Essentials}
 	if last {
 		h.news = f.news
 	}

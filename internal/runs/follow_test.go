@@ -73,7 +73,7 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var last error
-	for e, err := range c.Follow(ctx, id, 0) {
+	for e, err := range c.Follow(ctx, id, 0, runs.AllEvents) {
 		if last = err; e.Kind == runs.EventOpened {
 			cancel()
 		}
@@ -107,7 +107,7 @@ func TestFollowSurvivesARestartOfTemporal(t *testing.T) {
 
 	var told []runs.Event
 	var answered sync.WaitGroup
-	for e, err := range c.Follow(t.Context(), id, 0) {
+	for e, err := range c.Follow(t.Context(), id, 0, runs.AllEvents) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestFollowThroughContinueAsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	var live []runs.Event
-	for e, err := range c.Follow(t.Context(), id, 0) {
+	for e, err := range c.Follow(t.Context(), id, 0, runs.AllEvents) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func BenchmarkRun(b *testing.B) {
 			req := request(b, oneStep(tool))
 			measure(b, func() {
 				id := start(b, c, req)
-				for _, err := range c.Follow(b.Context(), id, 0) {
+				for _, err := range c.Follow(b.Context(), id, 0, runs.AllEvents) {
 					if err != nil {
 						b.Fatal(err)
 					}

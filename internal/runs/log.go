@@ -94,7 +94,7 @@ var errEnough = errors.New("enough")
 
 func (l logs) logLive(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {
 	var b logbook
-	for m, err := range l.live(ctx, id) {
+	for m, err := range l.live(ctx, id, AllEvents) {
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ steps:
 	two := opened[len(opened)-1].Elicitation.ID
 	signal(t, id, workflows.Answer{ElicitationID: two, Action: "accept", Content: json.RawMessage(`{"n":"x"}`), AnsweredBy: "eve", AnswerID: "1"})
 	answer(t, c, id, runs.Answer{ElicitationID: two, Action: "accept", Content: json.RawMessage(`{"n":1}`), By: "ada"})
-	for e, err := range c.Follow(t.Context(), id, 0) {
+	for e, err := range c.Follow(t.Context(), id, 0, runs.AllEvents) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ steps:
 	}
 
 	resumeRun(t, c, id, resume.Request{By: "dora"})
-	for e, err := range c.Follow(t.Context(), id, 0) {
+	for e, err := range c.Follow(t.Context(), id, 0, runs.AllEvents) {
 		if err != nil {
 			t.Fatal(err)
 		}

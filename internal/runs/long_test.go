@@ -31,7 +31,7 @@ steps:
 	}
 	req.Arguments = arguments
 	id := start(b, c, req)
-	for e, err := range c.Follow(b.Context(), id, 0) {
+	for e, err := range c.Follow(b.Context(), id, 0, runs.AllEvents) {
 		if err != nil || e.Kind == runs.EventDone {
 			b.Fatal(err, e.Outcome.Failure)
 		}
@@ -53,7 +53,7 @@ steps:
 		read func() int
 	}{
 		{"follow", func() (n int) {
-			for _, err := range c.Follow(b.Context(), id, 0) {
+			for _, err := range c.Follow(b.Context(), id, 0, runs.AllEvents) {
 				n = count(n, err)
 			}
 			return n

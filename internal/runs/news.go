@@ -7,21 +7,38 @@ import (
 	"sync"
 	"time"
 
+	commandpb "go.temporal.io/api/command/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 // News is that something may have happened to a run, as this process knows: it has
 // given Temporal one of its workflow tasks, or has terminated it. It reports when to
-// look, and not what there is to see: what counts is what Temporal keeps. Of a run
+// look and, of a run that has completed, with what: Temporal has accepted that. Of a run
 // whose tasks are executed elsewhere there is no news here.
 type News struct {
 	mu        sync.Mutex
-	listening map[RunID][]chan struct{}
+	listening map[RunID][]*ear
+}
+
+// An ear hears the news of a run. What was not heard stays. A nil ear hears nothing.
+type ear struct {
+	of   *News
+	id   RunID
+	came chan struct{} // has an element while there is news that was not heard
+
+	// Of the lock of News:
+	pressing bool                    // some news is of more than the calls of the run
+	end      *historypb.HistoryEvent // with which the run has completed, as Temporal will have it, but for its number
 }
 
 // NewNews makes news that nothing brings yet; see DialOption.
-func NewNews() *News { return &News{listening: map[RunID][]chan struct{}{}} }
+func NewNews() *News { return &News{listening: map[RunID][]*ear{}} }
 
 // DialOption is for the connection of the worker, which brings the news.
 func (n *News) DialOption() grpc.DialOption {
@@ -29,61 +46,154 @@ func (n *News) DialOption() grpc.DialOption {
 		err := invoke(ctx, method, req, reply, cc, opts...)
 		switch r := req.(type) {
 		case *workflowservice.RespondWorkflowTaskCompletedRequest:
-			n.tell(RunID(strings.TrimPrefix(r.GetResourceId(), "workflow:")))
+			id := RunID(strings.TrimPrefix(r.GetResourceId(), "workflow:"))
+			if err != nil { // which may have been lost on its way back
+				n.tell(id, true, nil)
+				break
+			}
+			n.tell(id, pressing(r.GetCommands()), completes(r.GetCommands()))
+			if next := reply.(*workflowservice.RespondWorkflowTaskCompletedResponse).GetWorkflowTask(); attends(next) {
+				n.tell(id, true, nil)
+			}
+		case *workflowservice.PollWorkflowTaskQueueRequest:
+			if task := reply.(*workflowservice.PollWorkflowTaskQueueResponse); err == nil && attends(task) {
+				n.tell(RunID(task.GetWorkflowExecution().GetWorkflowId()), true, nil)
+			}
 		case *workflowservice.TerminateWorkflowExecutionRequest:
-			n.tell(RunID(r.GetWorkflowExecution().GetWorkflowId()))
+			n.tell(RunID(r.GetWorkflowExecution().GetWorkflowId()), true, nil)
 		}
 		return err
 	})
 }
 
-func (n *News) tell(id RunID) {
+// pressing reports whether commands are for more than calls and waits of a run: they end
+// it, or change its elicitations.
+func pressing(commands []*commandpb.Command) bool {
+	return slices.ContainsFunc(commands, func(c *commandpb.Command) bool {
+		switch c.GetCommandType() {
+		case enumspb.COMMAND_TYPE_SCHEDULE_ACTIVITY_TASK, enumspb.COMMAND_TYPE_REQUEST_CANCEL_ACTIVITY_TASK, enumspb.COMMAND_TYPE_RECORD_MARKER,
+			enumspb.COMMAND_TYPE_START_TIMER, enumspb.COMMAND_TYPE_CANCEL_TIMER, enumspb.COMMAND_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
+			return false
+		}
+		return true
+	})
+}
+
+// completes is the event with which a run completes; nil = it does not.
+func completes(commands []*commandpb.Command) *historypb.HistoryEvent {
+	for _, c := range commands {
+		if a := c.GetCompleteWorkflowExecutionCommandAttributes(); a != nil {
+			return &historypb.HistoryEvent{
+				EventId: unnumbered, EventTime: timestamppb.Now(), EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+				Attributes: &historypb.HistoryEvent_WorkflowExecutionCompletedEventAttributes{
+					WorkflowExecutionCompletedEventAttributes: &historypb.WorkflowExecutionCompletedEventAttributes{Result: a.GetResult()},
+				},
+			}
+		}
+	}
+	return nil
+}
+
+// attends reports whether a task shows that a request has signalled its attendance, which
+// others answer within a second.
+func attends(task *workflowservice.PollWorkflowTaskQueueResponse) bool {
+	return slices.ContainsFunc(task.GetHistory().GetEvents(), func(e *historypb.HistoryEvent) bool {
+		return e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == workflows.AttachSignal
+	})
+}
+
+func (n *News) tell(id RunID, pressing bool, end *historypb.HistoryEvent) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, ear := range n.listening[id] {
+	for _, e := range n.listening[id] {
+		e.pressing = e.pressing || pressing
+		if end != nil {
+			e.end = end
+		}
 		select {
-		case ear <- struct{}{}:
+		case e.came <- struct{}{}:
 		default: // there is news already
 		}
 	}
 }
 
-// about has the news of a run until done is called. News that was not taken stays. Nil
-// news never come.
-func (n *News) about(id RunID) (ear <-chan struct{}, done func()) {
+// about has the news of a run until the ear leaves; nil = nothing brings any.
+func (n *News) about(id RunID) *ear {
 	if n == nil {
-		return nil, func() {}
+		return nil
 	}
-	own := make(chan struct{}, 1)
+	e := &ear{of: n, id: id, came: make(chan struct{}, 1)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.listening[id] = append(n.listening[id], own)
-	return own, func() { n.forget(id, own) }
+	n.listening[id] = append(n.listening[id], e)
+	return e
 }
 
-func (n *News) forget(id RunID, own chan struct{}) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.listening[id] = slices.DeleteFunc(n.listening[id], func(ear chan struct{}) bool { return ear == own })
-	if len(n.listening[id]) == 0 {
-		delete(n.listening, id)
+func (e *ear) leave() {
+	if e == nil {
+		return
+	}
+	e.of.mu.Lock()
+	defer e.of.mu.Unlock()
+	e.of.listening[e.id] = slices.DeleteFunc(e.of.listening[e.id], func(other *ear) bool { return other == e })
+	if len(e.of.listening[e.id]) == 0 {
+		delete(e.of.listening, e.id)
 	}
 }
 
-// soon waits for news for a while; false = there is none.
-func soon(ctx context.Context, ear <-chan struct{}, limit time.Duration) bool {
-	select {
-	case <-ear:
-		return true
-	default:
+// hear waits for news for a while; false = there is none.
+func (e *ear) hear(ctx context.Context, limit time.Duration) bool {
+	return e.hearUntil(ctx, limit, limit, func() bool { return true })
+}
+
+// hearPressing waits for pressing news for a while or, where there is other news, for
+// longer; false = there was no news at all.
+func (e *ear) hearPressing(ctx context.Context, limit, longer time.Duration) bool {
+	return e.hearUntil(ctx, limit, longer, func() bool {
+		e.of.mu.Lock()
+		defer e.of.mu.Unlock()
+		was := e.pressing
+		e.pressing = false
+		return was
+	})
+}
+
+func (e *ear) hearUntil(ctx context.Context, limit, longer time.Duration, enough func() bool) (heard bool) {
+	var came <-chan struct{}
+	if e != nil {
+		came = e.came
 	}
+	begun := time.Now()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	select {
-	case <-ear:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
+	for {
+		select { // news goes before the end of the time
+		case <-came:
+		default:
+			select {
+			case <-came:
+			case <-timer.C:
+				return heard
+			case <-ctx.Done():
+				return heard
+			}
+		}
+		if enough() {
+			return true
+		}
+		if !heard {
+			heard = true
+			timer.Reset(max(longer, limit) - time.Since(begun))
+		}
 	}
-	return false
+}
+
+// ended is the event with which the run has completed; nil = not that is known here.
+func (e *ear) ended() *historypb.HistoryEvent {
+	if e == nil {
+		return nil
+	}
+	e.of.mu.Lock()
+	defer e.of.mu.Unlock()
+	return e.end
 }

@@ -53,9 +53,11 @@ type historyReader struct {
 	outage *backoff      // since Temporal does not answer; nil = it does
 	limit  time.Duration // of the next poll
 
-	news <-chan struct{} // of the run; nil = there is none in this process
-	near time.Duration   // is how long to wait for news; 0 = Temporal is polled
-	full bool            // the page before had so many events that there may be more
+	news       *ear          // of the run; nil = there is none in this process
+	near       time.Duration // is how long to wait for news; 0 = Temporal is polled
+	full       bool          // the page before had so many events that there may be more
+	essentials bool          // what is not pressing may wait; see Essentials
+	fresh      bool          // the execution is the first of a run that no other calls
 }
 
 // How long news of a run is waited for before Temporal is polled: of one that the worker of
@@ -64,6 +66,9 @@ type historyReader struct {
 const (
 	nearby = 100 * time.Millisecond
 	near   = time.Second
+
+	// unhurried is how long what is not pressing waits for those who want Essentials.
+	unhurried = 500 * time.Millisecond
 )
 
 // pageful is how many events a page may have that is not the last: servers give fewer than
@@ -85,7 +90,11 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 			return nil, err
 		}
 	}
-	heard := h.near > 0 && !h.full && soon(ctx, h.news, h.near)
+	heard := h.near > 0 && !h.full && h.hear(ctx)
+	if end := h.news.ended(); end != nil && h.fresh && h.essentials {
+		h.ended = true
+		return []*historypb.HistoryEvent{end}, nil
+	}
 	page, err := h.page(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -115,11 +124,19 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 	return events, nil
 }
 
+// hear waits for news of the run; false = there is none.
+func (h *historyReader) hear(ctx context.Context) bool {
+	if h.essentials {
+		return h.news.hearPressing(ctx, h.near, unhurried)
+	}
+	return h.news.hear(ctx, h.near)
+}
+
 // locate notes where the run is executed: here if there was news, elsewhere if a task has
 // ended without.
 func (h *historyReader) locate(heard bool, events []*historypb.HistoryEvent) {
 	switch {
-	case heard || h.near == 0 && soon(context.Background(), h.news, 0):
+	case heard || h.near == 0 && h.news.hear(context.Background(), 0):
 		h.near = near
 	case !h.full && slices.ContainsFunc(events, func(e *historypb.HistoryEvent) bool {
 		return e.EventId > h.last && e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED

@@ -36,7 +36,7 @@ steps: [{id: s, tool: write, arguments: {text: "`+strings.Repeat("x", 100_000)+`
 			"Result": func() error { _, err := c.Result(t.Context(), id); return err },
 			"Show":   func() error { _, err := c.Show(t.Context(), id); return err },
 			"Follow": func() (last error) {
-				for _, err := range c.Follow(t.Context(), id, 0) {
+				for _, err := range c.Follow(t.Context(), id, 0, runs.AllEvents) {
 					last = err
 				}
 				return last

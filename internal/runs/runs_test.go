@@ -210,7 +210,7 @@ func followTo(t testing.TB, c *runs.Client, id runs.RunID, after int64, kind run
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var events []runs.Event
-	for e, err := range c.Follow(ctx, id, after) {
+	for e, err := range c.Follow(ctx, id, after, runs.AllEvents) {
 		if err != nil {
 			t.Fatalf("after %v: %v", tell(events), err)
 		}
@@ -331,7 +331,7 @@ func TestRunWithAGate(t *testing.T) {
 func rest(t testing.TB, c *runs.Client, id runs.RunID, after int64) []runs.Event {
 	t.Helper()
 	events := []runs.Event{}
-	for e, err := range c.Follow(t.Context(), id, after) {
+	for e, err := range c.Follow(t.Context(), id, after, runs.AllEvents) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -568,7 +568,7 @@ func TestUnknownRun(t *testing.T) {
 		"Show":   func() error { _, err := c.Show(t.Context(), "no/run"); return err },
 		"Result": func() error { _, err := c.Result(t.Context(), "no/run"); return err },
 		"Follow": func() error {
-			for _, err := range c.Follow(t.Context(), "no/run", 0) {
+			for _, err := range c.Follow(t.Context(), "no/run", 0, runs.AllEvents) {
 				return err
 			}
 			return nil

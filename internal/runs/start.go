@@ -64,6 +64,7 @@ func (s starter) Start(ctx context.Context, req StartRequest) (Started, error) {
 			return Started{}, fmt.Errorf("starting run %s: %w: %w", id, ErrUnavailable, err)
 		}
 	}
+	news := s.news.about(id)
 	run, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:        string(id),
 		TaskQueue: workflows.TaskQueue,
@@ -79,6 +80,9 @@ func (s starter) Start(ctx context.Context, req StartRequest) (Started, error) {
 		StaticDetails:                            details(req, input.Definition),
 		TypedSearchAttributes:                    searchAttributes(req),
 	}, input.WorkflowType(), input)
+	if err != nil {
+		news.leave()
+	}
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		drop()
@@ -87,7 +91,7 @@ func (s starter) Start(ctx context.Context, req StartRequest) (Started, error) {
 	if err != nil {
 		return s.startedAnyway(ctx, req, id, failure(ctx, "starting", id, err))
 	}
-	s.fresh.add(id, run.GetRunID())
+	s.fresh.add(id, run.GetRunID(), news)
 	return Started{ID: id}, nil
 }
 

@@ -13,6 +13,9 @@ import (
 const (
 	seqEventBits = 12
 	seqChainBits = 36
+
+	// unnumbered is the ID of an event whose own is not known: it comes after all others.
+	unnumbered = 1<<(seqChainBits-seqEventBits) - 1
 )
 
 // A stream turns the history of a run into events for its followers.

@@ -72,15 +72,15 @@ func (w *watches) waiting(id RunID) []*watcher {
 
 // watch describes a run for as long as a caller waits: on news of it, and now and then.
 func (w *watches) watch(ctx context.Context, id RunID) {
-	news, done := w.news.about(id)
-	defer done()
+	news := w.news.about(id)
+	defer news.leave()
 	pause, last := firstLook, lastLook
 	for now := w.waiting(id); len(now) > 0; now = w.waiting(id) {
 		if !w.look(ctx, id, now) {
 			pause = firstLook
 			continue
 		}
-		if soon(ctx, news, pause) {
+		if news.hear(ctx, pause) {
 			last = near // it is executed here
 		}
 		pause = min(pause*3/2, last)

@@ -256,7 +256,7 @@ func (u *unreadCall) ExecuteActivity(ctx context.Context, in *interceptor.Execut
 // attend follows a run after an event to its end, and answers what it asks.
 func (r recording) attend(t *testing.T, door *runs.Client, id runs.RunID, after int64) int64 {
 	t.Helper()
-	for event, err := range door.Follow(t.Context(), id, after) {
+	for event, err := range door.Follow(t.Context(), id, after, runs.AllEvents) {
 		if err != nil {
 			t.Fatal(err)
 		}

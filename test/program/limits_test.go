@@ -124,7 +124,7 @@ func end(ctx context.Context, door *runs.Client, source string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	for event, err := range door.Follow(ctx, started.ID, 0) {
+	for event, err := range door.Follow(ctx, started.ID, 0, runs.AllEvents) {
 		if err != nil {
 			return "", err
 		}

@@ -151,7 +151,7 @@ func nextEvent(t *testing.T, door *runs.Client, id runs.RunID, after *int64, kin
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for e, err := range door.Follow(ctx, id, *after) {
+	for e, err := range door.Follow(ctx, id, *after, runs.AllEvents) {
 		if err != nil {
 			t.Fatalf("waiting to be told %s: %v", kind, err)
 		}
