@@ -12,7 +12,9 @@
 //
 //	go run ./bench -perdure bin/perdure -before old/perdure
 //
-// measures two builds side by side instead.
+// measures two builds side by side instead. With -rounds 5 each column is measured five
+// times, in turn with the others, and medians come out: what else the machine does then
+// meets all alike.
 //
 //	go run ./bench -perdure bin/perdure-nodev -production
 //
@@ -111,6 +113,7 @@ func main() {
 	tools := flag.Int("tools", 0, "measure instead what it takes to list so many tools, beside an MCP server of mcp-go that has them")
 	gates := flag.Int("gates", 0, "measure instead what so many runs that wait for a person cost production")
 	calls := flag.Int("n", 0, "calls of one caller, for each shape; 0: 40 to 200")
+	rounds := flag.Int("rounds", 1, "measure so often, all columns in turn, and give medians")
 	only := flag.String("only", "", "measure only shapes whose names begin so")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -128,7 +131,7 @@ func main() {
 	case *bombs != "":
 		err = measureBombs(ctx, *perdure, *bombs, *others, *pause)
 	default:
-		err = run(ctx, *perdure, *before, *load, selected(*only, *calls), *callers, *d)
+		err = run(ctx, *perdure, *before, *load, selected(*only, *calls), effort{*callers, *d, *rounds})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -148,7 +151,14 @@ func selected(prefix string, calls int) (chosen []shape) {
 	return chosen
 }
 
-func run(ctx context.Context, perdure, before, load string, shapes []shape, callers int, d time.Duration) error {
+// An effort is how much is measured of each shape.
+type effort struct {
+	callers int
+	d       time.Duration // that they call
+	rounds  int
+}
+
+func run(ctx context.Context, perdure, before, load string, shapes []shape, e effort) error {
 	lab, err := newLab(ctx, perdure, load)
 	if err != nil {
 		return err
@@ -159,35 +169,65 @@ func run(ctx context.Context, perdure, before, load string, shapes []shape, call
 		return err
 	}
 	defer done()
-	fmt.Printf("%d cores, %d callers for %s; p50 / p99 in ms of one caller, runs per second of all, processor time of the server for a run\n\n", runtime.NumCPU(), callers, d)
+	fmt.Printf("%d cores, %d callers for %s, %d rounds; p50 / p99 in ms of one caller, runs per second of all, processor time of the server for a run\n\n", runtime.NumCPU(), e.callers, e.d, e.rounds)
 	fmt.Print("| shape |")
 	for _, w := range ways {
 		fmt.Printf(" %s |", w.name)
 	}
 	fmt.Print("\n|" + strings.Repeat("---|", len(ways)+1) + "\n")
 	for _, s := range shapes {
-		fmt.Printf("| %s |", s.name)
-		for _, w := range ways {
-			if s.script && strings.HasPrefix(w.name, "bare") || s.direct && w.idle {
-				fmt.Print(" |")
-				continue
-			}
-			seq, con, err := w.measure(ctx, s, callers, d)
-			if err != nil {
-				return fmt.Errorf("%s of %s: %w", s.name, w.name, err)
-			}
-			fmt.Printf(" %.1f / %.1f, %.0f/s", seq.P50, seq.P99, con.PerSecond)
-			if seq.CPU > 0 {
-				fmt.Printf(", %.1f ms", float64(seq.CPU)/float64(time.Millisecond))
-			}
-			fmt.Print(" |")
-			if bad := seq.Errors + seq.ToolError + con.Errors + con.ToolError; bad > 0 {
-				return fmt.Errorf("%s of %s: %d calls failed, the first: %s%s", s.name, w.name, bad, seq.First, con.First)
-			}
+		cells, err := row(ctx, s, ways, e)
+		if err != nil {
+			return err
 		}
-		fmt.Println()
+		fmt.Printf("| %s | %s |\n", s.name, strings.Join(cells, " | "))
 	}
 	return nil
+}
+
+// row measures a shape in each way, in turn.
+func row(ctx context.Context, s shape, ways []way, e effort) (cells []string, err error) {
+	measured := make([][]figure, len(ways))
+	for range e.rounds {
+		for i, w := range ways {
+			if s.script && strings.HasPrefix(w.name, "bare") || s.direct && w.idle {
+				continue
+			}
+			seq, con, err := w.measure(ctx, s, e.callers, e.d)
+			if err != nil {
+				return nil, fmt.Errorf("%s of %s: %w", s.name, w.name, err)
+			}
+			if bad := seq.Errors + seq.ToolError + con.Errors + con.ToolError; bad > 0 {
+				return nil, fmt.Errorf("%s of %s: %d calls failed, the first: %s%s", s.name, w.name, bad, seq.First, con.First)
+			}
+			seq.PerSecond = con.PerSecond
+			measured[i] = append(measured[i], seq)
+		}
+	}
+	for _, figures := range measured {
+		cells = append(cells, cell(figures))
+	}
+	return cells, nil
+}
+
+// cell shows the medians of what was measured; "" = nothing.
+func cell(of []figure) string {
+	if len(of) == 0 {
+		return ""
+	}
+	median := func(get func(figure) float64) float64 {
+		all := make([]float64, len(of))
+		for i, f := range of {
+			all[i] = get(f)
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	text := fmt.Sprintf("%.1f / %.1f, %.0f/s", median(func(f figure) float64 { return f.P50 }), median(func(f figure) float64 { return f.P99 }), median(func(f figure) float64 { return f.PerSecond }))
+	if cpu := median(func(f figure) float64 { return float64(f.CPU) / float64(time.Millisecond) }); cpu > 0 {
+		text += fmt.Sprintf(", %.1f ms", cpu)
+	}
+	return text
 }
 
 // beside are the columns: the build of a lab beside an earlier one, or beside bare
