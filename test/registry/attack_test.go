@@ -87,14 +87,14 @@ func TestAttackManyCallers(t *testing.T) {
 		}
 	}
 	r := memoryRegistry(t)
-	began := time.Now()
-	report, err := r.Publish(t.Context(), registry.Publisher{By: "eve", Permission: func(definitions.Use) string { return "" },
+	asked := 0
+	report, err := r.Publish(t.Context(), registry.Publisher{By: "eve", Permission: func(definitions.Use) string { asked++; return "" },
 		Tools: func(string) (definitions.Tool, bool) { return definitions.Tool{}, false }}, registry.Request{Files: []registry.File{{Name: "a.yaml", Text: text.String()}}})
 	if err != nil || report.Diagnostics.HasErrors() {
 		t.Fatalf("%v, %.500v", err, report)
 	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("publishing %d composite tools took %s", layers*width, took)
+	if all := layers * width; asked == 0 || asked > all*(all+100) {
+		t.Errorf("publishing %d composite tools asked for rights %d times", layers*width, asked)
 	}
 	more := strings.Replace(text.String(), "---", "---\nname: more\nversion: 1.0.0\ndescription: d\nsteps: [{id: s, type: wait, for: 1s}]\n---", 1)
 	report, err = r.Publish(t.Context(), registry.Publisher{By: "eve"}, registry.Request{Files: []registry.File{{Name: "a.yaml", Text: more}}})
