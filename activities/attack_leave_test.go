@@ -178,3 +178,41 @@ func TestAttackStandstill(t *testing.T) {
 		}
 	})
 }
+
+// TestAttackStandstillOfTemporal: Temporal stands still when the time of a run is over, and
+// hands out a call before it says so. It is not sent, though the run has seen all that
+// Temporal knows; nor is one during whose wait the time is over.
+func TestAttackStandstillOfTemporal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sent := false
+		all := activities.New(departing(func() { sent = true }), nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) { return true, nil }})
+		for _, tc := range []struct {
+			effect definitions.Effect
+			ends   time.Duration
+			lasts  time.Duration
+			sent   bool
+		}{
+			{definitions.Unsafe, -time.Second, 0, false},
+			{definitions.Idempotent, -time.Second, 0, false},
+			{definitions.Keyed, time.Second, 2 * time.Second, false},
+			{definitions.Unsafe, 3 * time.Second, 2 * time.Second, true},
+			{definitions.Read, -time.Second, 0, true},
+		} {
+			sent = false
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestActivityEnvironment()
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&standstill{lasts: tc.lasts}}})
+			activities.Register(env, all)
+			_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
+				RunID: "run", StepPath: "s", Tool: "be_put", Effect: tc.effect, Parent: "above", Decided: time.Now(), Ends: time.Now().Add(tc.ends)})
+			var app *temporal.ApplicationError
+			var e workflows.Error
+			var h workflows.Hold
+			held := errors.As(err, &app) && app.Details(&e, &h) == nil && h.Why == workflows.HeldByParent
+			if sent != tc.sent || held == tc.sent {
+				t.Errorf("%s, over after %s, began after %s: sent %t, %v", tc.effect, tc.ends, tc.lasts, sent, err)
+			}
+		}
+	})
+}

@@ -47,7 +47,7 @@ type departure struct {
 	call   workflows.ToolCall
 	info   activity.Info
 	reads  bool          // or is executed within a workflow task, as reads are
-	begun  time.Time     // the attempt was, by Temporal's clock
+	begun  time.Time     // the attempt was here, by Temporal's clock
 	came   time.Time     // at the same time, by that of this process
 	waited time.Duration // until since, from when the run has seen what had happened: by Temporal's clock, and on its way here
 	since  time.Time
@@ -60,10 +60,10 @@ func (a *Activities) departure(call workflows.ToolCall, info activity.Info) *dep
 		from = decided
 	}
 	now := time.Now()
+	begun := info.StartedTime.Add(a.onItsWay.late(info.StartedTime, now))
 	return &departure{
 		a: a, call: call, info: info, reads: call.Effect == definitions.Read || info.IsLocalActivity,
-		begun: info.StartedTime, came: now,
-		waited: info.StartedTime.Sub(from) + a.onItsWay.late(info.StartedTime, now), since: now,
+		begun: begun, came: now, waited: begun.Sub(from), since: now,
 	}
 }
 
@@ -71,6 +71,9 @@ func (a *Activities) departure(call workflows.ToolCall, info activity.Info) *dep
 func (d *departure) leave(ctx context.Context) error {
 	if d.reads {
 		return nil
+	}
+	if d.isOver() {
+		return d.held()
 	}
 	if d.waited < moment && time.Since(d.since) < atOnce {
 		if err := d.catchUpAbove(ctx); err != nil || !d.isLate() {
@@ -87,6 +90,9 @@ func (d *departure) leave(ctx context.Context) error {
 // be. So if the process dies before, the call is known not to have been sent.
 func (d *departure) inTurn(ctx context.Context) error {
 	if !d.reads {
+		if d.isOver() {
+			return d.held()
+		}
 		if _, err := d.catchUp(ctx); err != nil {
 			return err
 		}
@@ -101,6 +107,15 @@ func (d *departure) record(ctx context.Context) error {
 	defer cancel()
 	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, d.info.TaskToken, workflows.StepProgress{StepPath: d.call.StepPath})
 }
+
+// isOver reports whether the time of the run, or of one above it, is over. After Temporal
+// itself stood still, neither may have heard of that.
+func (d *departure) isOver() bool {
+	return !d.call.Ends.IsZero() && !d.now().Before(d.call.Ends)
+}
+
+// now is the time by Temporal's clock.
+func (d *departure) now() time.Time { return d.begun.Add(elapsed(d.came, time.Now())) }
 
 // isLate reports whether the run may have been stopped since it decided on the call.
 func (d *departure) isLate() bool { return d.waited+time.Since(d.since) >= moment }
@@ -129,7 +144,7 @@ func (d *departure) catchUpAbove(ctx context.Context) error {
 		return nil
 	}
 	d.above = time.Now()
-	return d.ask(ctx, d.call.Parent, d.begun.Add(elapsed(d.came, d.above)-lateLimit), nil)
+	return d.ask(ctx, d.call.Parent, d.now().Add(-lateLimit), nil)
 }
 
 // ask waits until a run has seen what had happened to it at a time. Otherwise the run
@@ -144,13 +159,18 @@ func (d *departure) ask(ctx context.Context, runID string, at time.Time, call *a
 	case err == nil && !wanted:
 		return errUnwanted
 	case err != nil:
-		held := limits.Held{After: presence}
-		if d.call.Parent != "" {
-			held.Why = workflows.HeldByParent
-		}
-		return &heldError{held}
+		return d.held()
 	}
 	return nil
+}
+
+// held is the error of a call that the run makes again, if it is not stopped by then.
+func (d *departure) held() error {
+	held := limits.Held{After: presence}
+	if d.call.Parent != "" {
+		held.Why = workflows.HeldByParent
+	}
+	return &heldError{held}
 }
 
 // elapsed is the time between two, also if the machine slept, which stops one of its

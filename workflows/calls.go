@@ -150,7 +150,7 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: cs.in.Caller, Ruled: cs.in.Ruled, As: cs.actsAs(),
 		MaxExpansion: cs.in.MaxValue, Decided: workflow.Now(ctx), SearchHistory: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: cs.holds.isUnread(q.path), Waits: q.waits,
-		Beside: cs.program.Beside(q.path), Parent: cs.wantedBy(q),
+		Beside: cs.program.Beside(q.path), Parent: cs.wantedBy(q), Ends: cs.ends(ctx, q),
 	}, result)
 	cs.budget.ends()
 	cs.results.came(q.tool.Name, result)
@@ -171,6 +171,14 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 	}
 	cs.sent.cameBack(q, nil)
 	return sent, nil, nil
+}
+
+// ends is when a call must no longer be sent, as the run or one above it is over then.
+func (cs *calls) ends(ctx workflow.Context, q request) time.Time {
+	if q.undoes {
+		return time.Time{}
+	}
+	return earlier(endOf(ctx), cs.in.AboveEnds)
 }
 
 // wantedBy is the run that must want the call as well: the one that has called this

@@ -82,7 +82,7 @@ func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, st
 	in.Lineage, in.Within = cs.in.Lineage, cs.in.Within+string(cmp.Or(c.keyPath, c.path))+"//"
 	in.ScriptLimits, in.MaxDepth = cs.in.ScriptLimits, cs.in.MaxDepth
 	in.MaxValue, in.MaxJournal = cs.in.MaxValue, cs.in.MaxJournal
-	in.Parent = &Parent{RunID: cs.id, StepPath: c.path}
+	in.Parent, in.AboveEnds = &Parent{RunID: cs.id, StepPath: c.path}, earlier(endOf(ctx), cs.in.AboveEnds)
 	if size := in.bytes(); size > cs.maxValue() {
 		return nil, "", &Error{Code: codes.InputTooLarge, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, cs.maxValue())}

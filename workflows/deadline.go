@@ -67,10 +67,15 @@ func (ds *deadlines) pass(ctx workflow.Context) {
 
 // endsBy is ctx with the time at which what surrounds it ends; an earlier one stays.
 func endsBy(ctx workflow.Context, until time.Time) workflow.Context {
-	if was := endOf(ctx); !was.IsZero() && was.Before(until) {
-		return ctx
+	return workflow.WithValue(ctx, endKey{}, earlier(endOf(ctx), until))
+}
+
+// earlier is the earlier of two times; zero = never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	return workflow.WithValue(ctx, endKey{}, until)
+	return a
 }
 
 // endOf is when what surrounds ctx ends; zero = that is not known, or never.

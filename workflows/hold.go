@@ -182,6 +182,9 @@ func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, res
 		if err := cs.holds.hold(ctx, q, *hold); err != nil {
 			return sent, q.failure(err)
 		}
+		if hold.Why == HeldByParent && workflow.Now(ctx).After(cs.in.AboveEnds) {
+			cs.in.AboveEnds = time.Time{} // nothing has cancelled this run since: those above were resumed
+		}
 	}
 }
 

@@ -115,6 +115,7 @@ type RunInput struct {
 	Within         string                      `json:"within,omitempty"`         // prefix of step paths in effect keys: the steps of the lineage that this run is part of
 	As             string                      `json:"as,omitempty"`             // composite tool in whose right a step has called this one; "" = in that of the caller
 	Limit          time.Duration               `json:"limit,omitempty"`          // timeout that the step gives, which counts instead of that of the definition; 0 = none
+	AboveEnds      time.Time                   `json:"aboveEnds,omitzero"`       // when what has called this run is over, as far as that was known; zero = never
 
 	ScriptLimits *ScriptLimits `json:"scriptLimits,omitempty"` // of each script; nil = the defaults
 	MaxDepth     int           `json:"maxDepth,omitempty"`     // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth
@@ -247,6 +248,7 @@ type ToolCall struct {
 	Beside         []string           `json:"beside,omitempty"`        // content blocks that the output has beside structured content, by name
 	Decided        time.Time          `json:"decided,omitzero"`        // when the run had seen what had happened to it and made up its mind, by Temporal's clock
 	Parent         string             `json:"parent,omitempty"`        // ID of the run that has called this one, which may have been stopped; "" = none, or the call undoes another
+	Ends           time.Time          `json:"ends,omitzero"`           // when the run, or one above it, is over, whether it has noticed or not; zero = never, or the call undoes another
 	Unread         bool               `json:"unread,omitempty"`        // workers could not read the call; the last of them may have got it after it was made, which its history shows
 	Waits          bool               `json:"waits,omitempty"`         // the run shows that it waits for the backend, so the call is repeated without a report
 }
