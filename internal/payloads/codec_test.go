@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
@@ -141,6 +143,51 @@ func TestKeys(t *testing.T) {
 	if _, err := payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return nil, broken }); !errors.Is(err, broken) {
 		t.Errorf("a source that fails: %v", err)
 	}
+}
+
+// TestKeySourceThatHangs: while the keys are read again for a payload with an unknown one,
+// payloads with known ones are sealed and opened, and the source is not asked for each.
+func TestKeySourceThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		keys, err := payloads.ReadKeys(t.Context(), func(ctx context.Context) ([]byte, error) {
+			if asked++; asked > 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return []byte(first), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown, err := dataConverter(readKeys(t, second), "tool/1").ToPayload("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		open := func() {
+			var opened string
+			if err := dataConverter(keys, "tool/1").FromPayload(unknown, &opened); !errors.Is(err, payloads.ErrNoKey) {
+				t.Errorf("got %v", err)
+			}
+		}
+		go open()
+		time.Sleep(time.Second)
+		began := time.Now()
+		var opened string
+		p, err := dataConverter(keys, "tool/1").ToPayload("x")
+		if err != nil || dataConverter(keys, "tool/1").FromPayload(p, &opened) != nil || opened != "x" || !keys.Has("2026-10") {
+			t.Errorf("got %q, %v", opened, err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it waited for %s", took)
+		}
+		time.Sleep(30 * time.Second)
+		if open(); asked != 2 {
+			t.Errorf("the source was asked %d times, want 2", asked)
+		}
+	})
 }
 
 // FuzzKeys looks for text that is no error and no key either.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,13 +21,14 @@ import (
 type Source func(ctx context.Context) ([]byte, error)
 
 // Keys seal and open payloads. They are read again for a payload with an unknown key, so
-// that a new key can be added while processes run. They are safe for concurrent use.
+// that a new key can be added while processes run. They are safe for concurrent use; only
+// what has an unknown key waits while they are read.
 type Keys struct {
 	source Source
+	all    atomic.Pointer[[]key] // the first one seals
 
-	mu   sync.Mutex
-	all  []key // the first one seals
-	read time.Time
+	reading sync.Mutex
+	read    time.Time // when they were read last
 }
 
 // ErrNoKey is in the chain of errors of payloads with an unknown key.
@@ -46,56 +48,59 @@ const sourceLimit = 30 * time.Second
 // ReadKeys reads the keys. An error names the line, and never a key.
 func ReadKeys(ctx context.Context, source Source) (*Keys, error) {
 	k := &Keys{source: source}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	return k, k.refresh(ctx)
 }
 
 func (k *Keys) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sourceLimit)
 	defer cancel()
-	k.read = time.Now()
 	text, err := k.source(ctx)
+	k.read = time.Now()
 	if err != nil {
 		return err
 	}
 	all, err := parseKeys(text)
 	if err == nil {
-		k.all = all
+		k.all.Store(&all)
 	}
 	return err
 }
 
 // Has reports whether there is a key of this ID.
 func (k *Keys) Has(id string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.ContainsFunc(k.all, func(candidate key) bool { return candidate.id == id })
+	_, ok := k.known(id)
+	return ok
 }
 
 // sealing is the key that seals.
-func (k *Keys) sealing() key {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.all[0]
+func (k *Keys) sealing() key { return (*k.all.Load())[0] }
+
+func (k *Keys) known(id string) (key, bool) {
+	all := *k.all.Load()
+	i := slices.IndexFunc(all, func(candidate key) bool { return candidate.id == id })
+	if i < 0 {
+		return key{}, false
+	}
+	return all[i], true
 }
 
 // opening is the key with the ID.
 func (k *Keys) opening(id string) (key, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	find := func() int { return slices.IndexFunc(k.all, func(candidate key) bool { return candidate.id == id }) }
-	i := find()
-	if i < 0 && time.Since(k.read) > rereadPause {
+	if found, ok := k.known(id); ok {
+		return found, nil
+	}
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	if time.Since(k.read) > rereadPause {
 		if err := k.refresh(context.Background()); err != nil {
 			return key{}, fmt.Errorf("it was sealed with key %q, %w, and reading the keys again failed: %w", id, ErrNoKey, err)
 		}
-		i = find()
 	}
-	if i < 0 {
+	found, ok := k.known(id)
+	if !ok {
 		return key{}, fmt.Errorf("it was sealed with key %q, %w", id, ErrNoKey)
 	}
-	return k.all[i], nil
+	return found, nil
 }
 
 var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
