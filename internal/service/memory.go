@@ -7,9 +7,12 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 const (
@@ -17,6 +20,11 @@ const (
 	lookEvery  = 50 * time.Millisecond // while there is no memory
 	sweepEvery = time.Second           // at most, while there seems to be none
 	inUse      = "/memory/classes/heap/objects:bytes"
+
+	// taskMemory is what a task counts for while it may not have decoded its arguments: a
+	// few copies of the largest that history has.
+	taskMemory = 6 * workflows.MaxResultSize
+	decodeTime = 100 * time.Millisecond
 )
 
 // memoryLimit is Go's memory limit in bytes; math.MaxInt64 = none.
@@ -26,8 +34,9 @@ func memoryLimit() int64 { return debug.SetMemoryLimit(-1) }
 // limit are in use. Above half of it, workers drop the runs that they keep. It is safe for
 // concurrent use.
 type memoryGauge struct {
-	most uint64 // bytes
-	used func() uint64
+	most  uint64 // bytes
+	used  func() uint64
+	begun atomic.Int64 // tasks that may not have decoded their arguments
 
 	mu    sync.Mutex
 	swept time.Time
@@ -51,7 +60,8 @@ func usedMemory() uint64 {
 // full reports whether too much is in use. Garbage does not count: a process that waits
 // makes none, so it would not be collected for minutes.
 func (g *memoryGauge) full() bool {
-	if g.used() <= g.most {
+	expected := func() uint64 { return g.used() + uint64(g.begun.Load())*taskMemory }
+	if expected() <= g.most {
 		return false
 	}
 	g.mu.Lock()
@@ -60,7 +70,15 @@ func (g *memoryGauge) full() bool {
 		runtime.GC()
 		g.swept = time.Now()
 	}
-	return g.used() > g.most
+	return expected() > g.most
+}
+
+// begins notes that a task begins to decode its arguments; ends = it has ended.
+func (g *memoryGauge) begins() (ends func()) {
+	g.begun.Add(1)
+	ends = sync.OnceFunc(func() { g.begun.Add(-1) })
+	time.AfterFunc(decodeTime, ends)
+	return ends
 }
 
 // slots gives slots of one kind to one worker while there is memory, and least of them in
@@ -70,7 +88,7 @@ func (g *memoryGauge) slots(least int) worker.SlotSupplier {
 	if err != nil {
 		panic(err) // maxSlots is positive
 	}
-	return &slotSupplier{SlotSupplier: fixed, gauge: g, least: least}
+	return &slotSupplier{SlotSupplier: fixed, gauge: g, least: least, tasks: map[*worker.SlotPermit]func(){}}
 }
 
 // tuner is for a worker that takes calls only.
@@ -89,6 +107,7 @@ type slotSupplier struct {
 
 	mu    sync.Mutex
 	given int
+	tasks map[*worker.SlotPermit]func() // under way; called at the end of each
 }
 
 // ReserveSlot waits until there is a slot, and memory for its task.
@@ -120,10 +139,21 @@ func (s *slotSupplier) TryReserveSlot(info worker.SlotReservationInfo) *worker.S
 	return permit
 }
 
+// MarkSlotUsed notes that a task has come for a slot.
+func (s *slotSupplier) MarkSlotUsed(info worker.SlotMarkUsedInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks[info.Permit()] = s.gauge.begins()
+}
+
 // ReleaseSlot takes a slot back.
 func (s *slotSupplier) ReleaseSlot(info worker.SlotReleaseInfo) {
 	s.mu.Lock()
 	s.given--
+	if ends, ok := s.tasks[info.Permit()]; ok { // else no task has come
+		ends()
+		delete(s.tasks, info.Permit())
+	}
 	s.mu.Unlock()
 	s.SlotSupplier.ReleaseSlot(info)
 }

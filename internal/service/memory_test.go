@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.temporal.io/sdk/worker"
 )
 
 // TestAttackSlots: no more calls are taken once their arguments fill memory, one in any
@@ -45,10 +47,63 @@ func TestAttackSlots(t *testing.T) {
 		}
 		time.AfterFunc(time.Second, func() {
 			held.Store(0)
-			s.ReleaseSlot(nil)
+			s.ReleaseSlot(released{})
 		})
 		if permit, err := s.ReserveSlot(t.Context(), nil); permit == nil || err != nil {
 			t.Errorf("no slot where there is memory again: %v", err)
+		}
+	})
+}
+
+// A used slot is one for which a task has come.
+type used struct {
+	worker.SlotMarkUsedInfo
+	permit *worker.SlotPermit
+}
+
+func (u used) Permit() *worker.SlotPermit { return u.permit }
+
+// A released slot is one whose task has ended.
+type released struct {
+	worker.SlotReleaseInfo
+	permit *worker.SlotPermit
+}
+
+func (r released) Permit() *worker.SlotPermit { return r.permit }
+
+// TestAttackTasksAtOnce: tasks that come at once, before any of them has decoded its
+// arguments, are counted with what they may take, until they have.
+func TestAttackTasksAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newMemoryGauge(400 << 20)
+		var held atomic.Uint64
+		g.used = held.Load
+		s := g.slots(1)
+		burst := func() (tasks []*worker.SlotPermit) {
+			for len(tasks) < maxSlots {
+				permit := s.TryReserveSlot(nil)
+				if permit == nil {
+					break
+				}
+				tasks = append(tasks, permit)
+				s.MarkSlotUsed(used{permit: permit})
+			}
+			return tasks
+		}
+		first := burst()
+		if n := len(first); n < 20 || n > 40 {
+			t.Errorf("%d tasks at once where 300 MB may be in use", n)
+		}
+		for _, permit := range first[:5] {
+			s.ReleaseSlot(released{permit: permit})
+		}
+		if n := len(burst()); n != 5 {
+			t.Errorf("%d tasks after 5 have ended", n)
+		}
+		time.Sleep(time.Second)
+		held.Store(200 << 20) // the arguments of all
+		if n := len(burst()); n < 5 || n > 15 {
+			t.Errorf("%d tasks at once where 100 MB more may be in use", n)
 		}
 	})
 }
