@@ -1,6 +1,7 @@
 package definitions_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -31,5 +32,22 @@ func TestAttackUnknownNames(t *testing.T) {
 	}
 	if len(diags) < 10 {
 		t.Errorf("diagnostics: %v", diags)
+	}
+}
+
+// TestAttackManyCalls: a script of as many calls as fit is checked in seconds. Finding the
+// places of its calls took 25 of them, since each was looked for from the beginning.
+func TestAttackManyCalls(t *testing.T) {
+	text, err := json.Marshal(map[string]string{"name": "w", "description": "d", "script": strings.Repeat("a(a)\n", 50_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defs, diags := definitions.Parse("test.yaml", text)
+	began := time.Now()
+	if err := append(diags, definitions.Check(defs, definitions.CheckOptions{})...).Err(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }

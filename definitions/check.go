@@ -126,9 +126,12 @@ type subject struct {
 	reads  []read           // steps' data that templates read
 	owns   []ownRead        // what they read of their own step's output
 	placed []placedTemplate // all templates that parse
+	starts map[string][]int // of the lines of scripts, by their place; made when they are asked for
 }
 
-func newSubject(d *Definition) *subject { return &subject{def: d, steps: make(map[string]*Step)} }
+func newSubject(d *Definition) *subject {
+	return &subject{def: d, steps: map[string]*Step{}, starts: map[string][]int{}}
+}
 
 // Surroundings are what a definition may call.
 type surroundings struct {

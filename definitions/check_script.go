@@ -86,21 +86,22 @@ func (c *subject) scriptPosition(n node, file string, line, column int) Position
 	code, home := &n.step.Code, c.def.written.file
 	if file != code.file() || code.ScriptFile != "" {
 		if text, ok := code.Modules[file]; ok && c.isWritten(template.AtMember(template.AtMember(n.path, "modules"), file)) {
-			return c.def.inText(template.AtMember(template.AtMember(n.path, "modules"), file), text, line, column)
+			return c.inText(template.AtMember(template.AtMember(n.path, "modules"), file), text, line, column)
 		}
 		if starlark.IsPublished(file) {
 			return Position{file, line, column}
 		}
 		return Position{path.Join(path.Dir(home), file), line, column}
 	}
-	return c.def.inText(template.AtMember(n.path, "script"), code.Script, line, column)
+	return c.inText(template.AtMember(n.path, "script"), code.Script, line, column)
 }
 
 // inText gives the position of a line and column of a text of several lines.
-func (d *Definition) inText(at, text string, line, column int) Position {
+func (c *subject) inText(at, text string, line, column int) Position {
+	d := c.def
 	p, ok := d.written.places[at]
 	if !ok || p.style&yaml.LiteralStyle == 0 {
-		return d.within(at, text, offsetOf(text, line, column))
+		return d.within(at, text, c.offsetOf(at, text, line, column))
 	}
 	for _, first := range d.written.lines[min(p.line, len(d.written.lines)):] {
 		if strings.TrimSpace(first) != "" {
@@ -115,15 +116,21 @@ func leading(text string) int {
 	return len(text) - len(strings.TrimLeft(text, " "))
 }
 
-func offsetOf(text string, line, column int) int {
-	offset := 0
-	for ; line > 1; line-- {
-		next := strings.IndexByte(text[offset:], '\n')
-		if next < 0 {
-			return -1
+// offsetOf is the offset of a line and column of the text at a place; -1 = it has none.
+func (c *subject) offsetOf(at, text string, line, column int) int {
+	if c.starts[at] == nil {
+		starts := []int{0}
+		for i := range len(text) {
+			if text[i] == '\n' {
+				starts = append(starts, i+1)
+			}
 		}
-		offset += next + 1
+		c.starts[at] = starts
 	}
+	if line < 1 || line > len(c.starts[at]) {
+		return -1
+	}
+	offset := c.starts[at][line-1]
 	for i := range text[offset:] {
 		if column--; column == 0 {
 			return offset + i
