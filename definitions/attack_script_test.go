@@ -51,3 +51,28 @@ func TestAttackManyCalls(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 }
+
+// TestAttackManyReferences: a definition in one line, with more references than are
+// reported, is checked in seconds. Each was looked for from the beginning of the line.
+func TestAttackManyReferences(t *testing.T) {
+	var steps []any
+	for i := range 100 {
+		text := ""
+		for j := range i {
+			text += fmt.Sprintf("{{.steps.s%d.output}}", j)
+		}
+		steps = append(steps, map[string]any{"id": fmt.Sprintf("s%d", i), "tool": "t", "arguments": map[string]any{"a": text + strings.Repeat("x", 15_000)}})
+	}
+	text, err := json.Marshal(map[string]any{"name": "w", "description": "d", "steps": steps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defs, diags := definitions.Parse("test.yaml", text)
+	began := time.Now()
+	if diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...); len(diags) < 1000 {
+		t.Errorf("%d diagnostics: %v", len(diags), diags[:min(1, len(diags))])
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxSearched is how far into a text a place is searched for, in bytes.
+// maxSearched is how far into a text, and into its line, a place is searched for, in bytes.
 const maxSearched = 16 << 10
 
 // within gives the position of the byte at an offset of a text, or of the text itself
@@ -24,7 +24,7 @@ func (d *Definition) within(path, text string, offset int) Position {
 		return pos
 	}
 	p, ok := d.written.places[path]
-	if !ok || offset > maxSearched {
+	if !ok || max(offset, p.column) > maxSearched {
 		return pos
 	}
 	offset += len(text[offset:]) - len(strings.TrimLeftFunc(text[offset:], unicode.IsSpace))
