@@ -2,8 +2,6 @@ package definitions
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -48,10 +46,7 @@ func (m *Module) Source() json.RawMessage {
 
 // Digest identifies the content of the module: "sha256:" and the hash of Source in
 // hexadecimal.
-func (m *Module) Digest() string {
-	sum := sha256.Sum256(m.Source())
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
+func (m *Module) Digest() string { return DigestOf(m.Source()) }
 
 // ModuleFromSource reads what Source wrote.
 func ModuleFromSource(source []byte) (*Module, error) {

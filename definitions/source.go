@@ -27,8 +27,11 @@ func (d *Definition) Source() json.RawMessage {
 
 // Digest identifies the content of the definition: "sha256:" and the hash of Source in
 // hexadecimal.
-func (d *Definition) Digest() string {
-	sum := sha256.Sum256(d.Source())
+func (d *Definition) Digest() string { return DigestOf(d.Source()) }
+
+// DigestOf is the Digest of the definition or module with a Source.
+func DigestOf(source json.RawMessage) string {
+	sum := sha256.Sum256(source)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 

@@ -79,6 +79,12 @@ type Pinned struct {
 	Source  json.RawMessage `json:"source"` // definitions.Definition as canonical JSON
 }
 
+// Pin pins a definition as it is now.
+func Pin(d *definitions.Definition) Pinned {
+	source := d.Source()
+	return Pinned{Name: d.Name, Version: d.Version, Digest: definitions.DigestOf(source), Source: source}
+}
+
 // A Caller is who called the tool.
 type Caller struct {
 	Subject string   `json:"subject"`

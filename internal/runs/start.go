@@ -154,17 +154,12 @@ func newInput(id RunID, req StartRequest) workflows.RunInput {
 		arguments = json.RawMessage("{}")
 	}
 	return workflows.RunInput{
-		Definition: workflows.Pinned{
-			Name:    req.Definition.Name,
-			Version: req.Definition.Version,
-			Digest:  req.Definition.Digest(),
-			Source:  req.Definition.Source(),
-		},
-		Arguments: arguments,
-		Caller:    req.Caller,
-		Ruled:     req.Ruled,
-		Lineage:   string(id),
-		Tools:     req.Tools,
+		Definition: workflows.Pin(req.Definition),
+		Arguments:  arguments,
+		Caller:     req.Caller,
+		Ruled:      req.Ruled,
+		Lineage:    string(id),
+		Tools:      req.Tools,
 
 		ScriptLimits: req.ScriptLimits,
 		MaxDepth:     req.MaxDepth,

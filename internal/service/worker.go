@@ -146,7 +146,7 @@ func (s *executor) resolve(ctx context.Context, ref workflows.DefinitionRef) (fo
 	if err := d.Loadable(); err != nil {
 		return found, fmt.Errorf("%w: %s cannot be called: %w", activities.ErrNoDefinition, d.Name, err)
 	}
-	found.Definition = workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
+	found.Definition = workflows.Pin(d)
 	tools := gateway.StepTools(s.pool)
 	if found.Tools, err = gateway.Snapshot(d, tools, s.pool.Unseen); err != nil {
 		return found, err

@@ -159,14 +159,12 @@ func (c *Case) execute(trace *Trace, arguments json.RawMessage) {
 		env.RegisterDelayedCallback(env.CancelWorkflow, max(time.Duration(*after), latency))
 	}
 	input := workflows.RunInput{
-		Definition: workflows.Pinned{
-			Name: c.Definition.Name, Version: c.Definition.Version, Digest: c.Definition.Digest(), Source: c.Definition.Source(),
-		},
-		Arguments: arguments,
-		Caller:    workflows.Caller{Subject: tester},
-		Lineage:   id,
-		Tools:     c.tools,
-		MaxValue:  workflows.MaxResultSize, // as it is; so called runs keep no outcome, which would have to be read from a history
+		Definition: workflows.Pin(c.Definition),
+		Arguments:  arguments,
+		Caller:     workflows.Caller{Subject: tester},
+		Lineage:    id,
+		Tools:      c.tools,
+		MaxValue:   workflows.MaxResultSize, // as it is; so called runs keep no outcome, which would have to be read from a history
 	}
 	env.ExecuteWorkflow(input.WorkflowType(), input)
 	trace.Duration = env.Now().Sub(trace.started)

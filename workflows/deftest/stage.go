@@ -125,9 +125,7 @@ func (s *stage) resolve(ctx workflow.Context, ref workflows.DefinitionRef) workf
 		settle.SetError(workflows.Report(&e, false))
 		return future
 	}
-	settle.SetValue(workflows.ResolvedDefinition{
-		Definition: workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}, Tools: s.c.tools,
-	})
+	settle.SetValue(workflows.ResolvedDefinition{Definition: workflows.Pin(d), Tools: s.c.tools})
 	return future
 }
 

@@ -86,7 +86,9 @@ func (r *planner) compile(in *workflows.RunInput) error {
 			return fmt.Errorf("reading the definition of run %s: %w", r.id, err)
 		}
 	} else {
-		in.Definition = workflows.Pinned{Name: in.Definition.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
+		name := in.Definition.Name
+		in.Definition = workflows.Pin(d)
+		in.Definition.Name = name
 		for _, name := range d.ToolNames() {
 			if _, known := in.Tools[name]; !known {
 				return fmt.Errorf("run %s did not use the tool %s, which the new definition calls: a run knows only the tools with which it started; start a new one", r.id, name)
