@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -17,6 +18,7 @@ import (
 // keeps the server from ending the process where it meets a fatal error.
 type serverLog struct {
 	to     *slog.Logger
+	tags   []tag.Tag // of every message
 	shared *logState
 }
 
@@ -107,20 +109,17 @@ func (l *serverLog) Info(string, ...tag.Tag) {}
 // Debug drops the message.
 func (l *serverLog) Debug(string, ...tag.Tag) {}
 
-// With is a logger that adds tags to every message.
+// With is a logger that adds tags to every message. The server makes one for nearly each
+// request, and logs next to nothing with them.
 func (l *serverLog) With(tags ...tag.Tag) log.Logger {
-	args := make([]any, 0, len(tags))
-	for _, a := range attrs(tags) {
-		args = append(args, a)
-	}
-	return &serverLog{to: l.to.With(args...), shared: l.shared}
+	return &serverLog{to: l.to, tags: slices.Concat(l.tags, tags), shared: l.shared}
 }
 
 func (l *serverLog) log(level slog.Level, msg string, tags []tag.Tag) {
 	if l.shared.silent.Load() || !l.to.Enabled(context.Background(), level) {
 		return
 	}
-	l.to.LogAttrs(context.Background(), level, msg, attrs(tags)...)
+	l.to.LogAttrs(context.Background(), level, msg, attrs(slices.Concat(l.tags, tags))...)
 }
 
 func attrs(tags []tag.Tag) []slog.Attr {
