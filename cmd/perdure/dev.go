@@ -78,6 +78,7 @@ ended. Ctrl-C shuts down in order, a second Ctrl-C at once. Examples:
 }
 
 func (d devCommand) Run(ctx context.Context, c *console) error {
+	collectLess()
 	src := d.sources()
 	found, diags := config.Load(src)
 	if diags.HasErrors() {

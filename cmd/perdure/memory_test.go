@@ -1,11 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -56,11 +56,13 @@ func TestMachine(t *testing.T) {
 }
 
 // TestAdapt: a process has nine tenths of its group's limit, or half of the machine's
-// memory, unless GOMEMLIMIT says something else.
+// memory, unless GOMEMLIMIT says something else, and dev collects garbage when two thirds
+// of the heap are garbage, unless GOGC says something else.
 func TestAdapt(t *testing.T) {
 	if os.Getenv("PERDURE_TEST_ADAPT") != "" {
 		adaptMemory()
-		t.Logf("limit=%d", debug.SetMemoryLimit(-1))
+		collectLess()
+		t.Logf("limit=%d gc=%d", debug.SetMemoryLimit(-1), debug.SetGCPercent(100))
 		return
 	}
 	want := int64(math.MaxInt64)
@@ -69,12 +71,14 @@ func TestAdapt(t *testing.T) {
 	} else if all := machine(os.DirFS("/")); all > 0 {
 		want = all / 2
 	}
-	for env, want := range map[string]int64{"X=": want, "GOMEMLIMIT=123MiB": 123 << 20} {
+	for env, want := range map[string]string{
+		"X=": fmt.Sprintf("limit=%d gc=200", want), "GOMEMLIMIT=123MiB": fmt.Sprintf("limit=%d gc=200", 123<<20), "GOGC=50": fmt.Sprintf("limit=%d gc=50", want),
+	} {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestAdapt$", "-test.v")
 		cmd.Env = append(os.Environ(), "PERDURE_TEST_ADAPT=1", env)
 		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "limit="+strconv.FormatInt(want, 10)) {
-			t.Errorf("with %s, want %d: %v\n%s", env, want, err, out)
+		if err != nil || !strings.Contains(string(out), want+"\n") {
+			t.Errorf("with %s, want %s: %v\n%s", env, want, err, out)
 		}
 	}
 }
