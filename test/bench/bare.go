@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ type manner struct {
 const bareQueue = "bare"
 
 func newBare(ctx context.Context, dir, backend string) (*bare, error) {
+	debug.SetGCPercent(200) // as dev has it
 	quiet := slog.New(slog.DiscardHandler)
 	server, err := devserver.Start(ctx, devserver.Options{Dir: filepath.Join(dir, "bare"), Listen: "127.0.0.1:0", Logger: quiet})
 	if err != nil {
