@@ -58,6 +58,10 @@ var tuning = map[string]any{
 	"frontend.enableUpdateWorkflowExecution": true,
 	"frontend.WorkflowPauseEnabled":          true, // for runs that take their worker down
 
+	// A worker that stops loses no task that is handed out in that moment; else the outcome
+	// of its call would be unknown, although nothing was called.
+	"frontend.enableCancelWorkerPollsOnShutdown": true,
+
 	// No other server needs to notice the stop.
 	"frontend.shutdownDrainDuration":           0 * time.Second,
 	"frontend.shutdownFailHealthCheckDuration": 0 * time.Second,

@@ -48,6 +48,8 @@ func temporalServer() error {
 		"frontend.namespaceRPS":                100000,
 		"frontend.WorkflowPauseEnabled":        true,
 
+		"frontend.enableCancelWorkerPollsOnShutdown": true,
+
 		"matching.wv.VersionDrainageStatusVisibilityGracePeriod": time.Second,
 		"matching.wv.VersionDrainageStatusRefreshInterval":       time.Second,
 	} {
