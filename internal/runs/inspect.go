@@ -23,6 +23,7 @@ type Inspection struct {
 	Exists    bool          // the namespace
 	Retention time.Duration // of closed runs; 0 = unknown
 	Missing   []string      // search attributes that the namespace lacks
+	TakesBack bool          // whether Temporal takes back a task that comes while its worker stops
 	Pauses    bool          // whether workflows can be paused, which is how runs are quarantined
 	Workers   int           // that have looked for work in the last five minutes
 	Unchecked int64         // runs that wait for a worker with a key; -1 = it is not known
@@ -49,6 +50,7 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 		return &found, unprepared(ctx, "looking for namespace "+namespace, err)
 	}
 	found.Pauses = d.GetNamespaceInfo().GetCapabilities().GetWorkflowPause()
+	found.TakesBack = d.GetNamespaceInfo().GetCapabilities().GetWorkerPollCompleteOnShutdown()
 	found.Exists, found.Retention = true, d.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
 	if found.Missing, err = missingAttributes(ctx, c, namespace); err != nil {
 		return &found, err

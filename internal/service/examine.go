@@ -220,6 +220,12 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 		x.add("quarantine", CheckWarning, "Temporal cannot pause runs that take their workers down; workers refuse them, but lists show them as running",
 			"set frontend.WorkflowPauseEnabled in the dynamic configuration of Temporal (1.31 or newer)")
 	}
+	if at.TakesBack {
+		x.ok("workers that stop", "Temporal hands no call to them")
+	} else {
+		x.add("workers that stop", CheckWarning, "Temporal may hand a call to a worker that stops; its outcome is unknown then, although it was not sent",
+			"set frontend.enableCancelWorkerPollsOnShutdown in the dynamic configuration of Temporal (1.32 or newer)")
+	}
 	x.workers(at, time.Now())
 }
 
