@@ -47,6 +47,9 @@ type Options struct {
 	// HistorySize lets a large result be refused that does not fit into the history of
 	// its run. nil = Temporal ends such a run.
 	HistorySize HistorySize
+	// Keeps reports why a large result cannot be stored now; calls are not sent then. nil =
+	// it can.
+	Keeps func(ctx context.Context) error
 	// CatchUp keeps a call that has waited from being sent before its run has seen what
 	// has happened meanwhile, and any call of a called run before the runs above have.
 	// nil = such a call is sent unless Temporal knows its activity as cancelled.

@@ -27,19 +27,19 @@ const askAgain = 500 * time.Millisecond
 // following completes an attempt with the outcome of the one before, or returns an
 // error if that forbids another attempt.
 func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, error) {
-	if attempt.Number == 1 {
-		return attempt, nil
-	}
-	if !workflows.Repeatable(attempt.Call.Effect) {
+	again, repeatable := attempt.Number > 1, workflows.Repeatable(attempt.Call.Effect)
+	if again && !repeatable {
 		if known, _ := a.attemptBefore(ctx, info); !known {
 			return attempt, a.report(ctx)(attempt.Lost("the outcome of the attempt before is not known"))
 		}
-		return attempt, nil
 	}
-	if attempt.Call.Effect == definitions.Keyed {
+	if again && attempt.Call.Effect == definitions.Keyed {
 		attempt.EarlierUnknown = a.mayHaveExecuted(ctx, info)
 	}
-	if attempt.WorthRepeating() || a.opts.LastAttempt == nil {
+	if err := a.keeps(ctx, attempt, info); err != nil {
+		return attempt, err
+	}
+	if !again || !repeatable || attempt.WorthRepeating() || a.opts.LastAttempt == nil {
 		return attempt, nil
 	}
 	known, mayHaveRun := a.attemptBefore(ctx, info)
@@ -49,6 +49,25 @@ func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, i
 	attempt.Unsent = !mayHaveRun
 	return attempt, nil
 }
+
+// keeps is the failure of a call that is not sent, since a large result of it would be
+// lost: its run waits, as for a worker that can read the call.
+func (a *Activities) keeps(ctx context.Context, attempt workflows.Attempt, info activity.Info) error {
+	if a.opts.Keeps == nil || info.IsLocalActivity {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, keepsLimit)
+	defer cancel()
+	err := a.opts.Keeps(limited)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	a.logger.WarnContext(ctx, "a call is not sent, since a large result could not be stored", "run", attempt.Call.RunID, "step", attempt.Call.StepPath, "error", err)
+	return attempt.ReportHold(workflows.Hold{Why: workflows.HeldByPayload})
+}
+
+// keepsLimit is how long the store of large values may take to answer.
+const keepsLimit = 3 * time.Second
 
 // attemptBefore calls LastAttempt until Temporal answers. If the SDK cannot deliver
 // what an attempt reported, because the worker stops or a result cannot be stored, it

@@ -89,6 +89,9 @@ func (s *executor) start(ctx context.Context) error {
 		CallBefore: history.CallBefore, LastAttempt: history.LastAttempt, SentUnread: history.SentUnread, HistorySize: history.HistorySize,
 		CatchUp: all.CatchUp, Resolve: s.resolve, Outcome: all.ChildOutcome,
 	}
+	if s.opts.ValuesIn != nil {
+		o.Keeps = s.opts.ValuesIn.Probe
+	}
 	if s.opts.Loaded.Auth.Policy.Ruled() {
 		o.Permits = s.permits
 	}
