@@ -262,7 +262,11 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 }
 
 func printOutcome(out *lines, o *runs.Outcome) {
-	if o.Failure == nil {
+	switch {
+	case o.Unread != nil:
+		out.printf("\nresult\n  cannot be read: %s", o.Unread)
+		return
+	case o.Failure == nil:
 		out.printf("\nresult\n  %s", brief(o.Output))
 		return
 	}

@@ -41,8 +41,9 @@ func readValues(ctx context.Context, database databaseFlags, data string, o *cli
 	values, close, err := findValues(ctx, database, data)
 	if err == nil && values != nil {
 		payloads.Fetch(o, values)
-		writing, o.DataConverter = payloads.Writer(o.DataConverter, values), payloads.Reader(o.DataConverter, values)
+		writing = payloads.Writer(o.DataConverter, values)
 	}
+	o.DataConverter = payloads.Reader(o.DataConverter, values)
 	return writing, close, err
 }
 

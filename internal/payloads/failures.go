@@ -12,7 +12,7 @@ import (
 )
 
 // errNotFetched is in the chain of errors of large values that could not be fetched.
-var errNotFetched = errors.New("fetching a large value")
+var errNotFetched error = missing("fetching a large value")
 
 // Unread makes the failure of an activity whose input a worker could not read: nothing
 // was executed. An empty activity type is unknown.

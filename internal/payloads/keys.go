@@ -32,7 +32,15 @@ type Keys struct {
 }
 
 // ErrNoKey is in the chain of errors of payloads with an unknown key.
-var ErrNoKey = errors.New("which is not among the payload keys")
+var ErrNoKey error = missing("which is not among the payload keys")
+
+// A missing error says that a value cannot be had here for now.
+type missing string
+
+func (m missing) Error() string { return string(m) }
+
+// Temporary is true: the value may be had later, or by another process.
+func (missing) Temporary() bool { return true }
 
 type key struct {
 	id     string

@@ -45,7 +45,7 @@ func Fetch(o *client.Options, values Values) {
 
 // Reader reads payloads of histories and memos that the SDK has not fetched, so that
 // they contain references to large values. parent is the client's converter; nil = the
-// SDK's default.
+// SDK's default. Without values, a reference is an error.
 func Reader(parent converter.DataConverter, values Values) converter.DataConverter {
 	return outsideOf(parent, &outside{values: values})
 }
@@ -133,6 +133,9 @@ func idOf(run string, data []byte) string {
 
 func fetch(ctx context.Context, values Values, claim map[string]string) (*commonpb.Payload, error) {
 	id, run := claim[claimID], claim[claimRun]
+	if values == nil {
+		return nil, fmt.Errorf("%w of run %q: this process has none (--large-values, --database)", errNotFetched, run)
+	}
 	data, err := values.Get(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("%w of run %q: %w", errNotFetched, run, err)

@@ -47,6 +47,20 @@ func (a *archive) hold(ctx context.Context, e *historypb.HistoryEvent) error {
 	return nil
 }
 
+// unreadPatience is how long an outcome is waited for that cannot be read.
+const unreadPatience = 10 * time.Second
+
+// readable is an outcome once it can be read, by again if it could not. The error is
+// ErrUnread, or that of ctx.
+func (a *archive) readable(ctx context.Context, outcome *Outcome, again func() *Outcome) (*Outcome, error) {
+	for pause, end := newBackoff(), time.Now().Add(unreadPatience); outcome.Unread != nil; outcome = again() {
+		if time.Now().After(end) || !pause.wait(ctx) {
+			return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnread, outcome.Unread), ctx.Err())
+		}
+	}
+	return outcome, nil
+}
+
 // describe gets a run from Temporal. Another program's workflow in the same namespace
 // is not found, and neither is an ID that does not fit into gRPC's header, which would
 // look as if Temporal was unavailable.

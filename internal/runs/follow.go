@@ -27,13 +27,17 @@ const (
 // Follow returns the events of a run after the one with the given Seq (0 = from the
 // beginning), and then new ones, until the run has ended.
 //
-// The iteration ends after EventDone, or after an error: ErrNotFound, or the
+// The iteration ends after EventDone, or after an error: ErrNotFound, ErrUnread, or the
 // end of ctx. A Temporal that cannot be reached is waited for.
 func (r reader) Follow(ctx context.Context, id RunID, after int64, only Interest) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		s := newStream(r.keys, id)
 		for m, err := range r.live(ctx, id, only) {
 			if err != nil {
+				yield(Event{}, failure(ctx, "following", id, err))
+				return
+			}
+			if err := r.awaitEnd(ctx, m); err != nil {
 				yield(Event{}, failure(ctx, "following", id, err))
 				return
 			}
@@ -44,6 +48,19 @@ func (r reader) Follow(ctx context.Context, id RunID, after int64, only Interest
 			}
 		}
 	}
+}
+
+// awaitEnd waits until the outcome of the run can be read, if the moment is its end.
+func (a *archive) awaitEnd(ctx context.Context, m moment) (err error) {
+	for _, fact := range m.Facts {
+		if end, ok := fact.(history.Ended); ok && m.last {
+			var outcome *Outcome
+			if outcome, err = a.readable(ctx, end.Outcome, end.Again); err == nil {
+				*end.Outcome = *outcome
+			}
+		}
+	}
+	return err
 }
 
 // A moment is the content of one event of the history of a run.

@@ -25,6 +25,7 @@ var (
 	ErrNoKey          = errors.New("no signing key of the installation")
 	ErrMayHaveStarted = errors.New("it is not known whether the run was started")
 	ErrUnchecked      = errors.New("no worker has the signing key of the answer yet")
+	ErrUnread         = errors.New("how the run has ended cannot be read here for now")
 	ErrUntaken        = errors.New("the answer was sent, but no worker has processed it yet")
 
 	ErrQuarantined    = errors.New("the run is quarantined, because it takes its worker down; it is not executed until an operator releases or ends it")

@@ -30,7 +30,7 @@ func (r reader) Get(ctx context.Context, id RunID) (*Run, error) {
 	return run, nil
 }
 
-// Result returns how a run ended, or ErrNotFinished.
+// Result returns how a run ended, ErrNotFinished, or ErrUnread.
 func (r reader) Result(ctx context.Context, id RunID) (*Outcome, error) {
 	d, err := r.describe(ctx, id)
 	if err != nil {
@@ -47,7 +47,11 @@ func (r reader) Result(ctx context.Context, id RunID) (*Outcome, error) {
 		if err := r.hold(ctx, e); err != nil {
 			return nil, failure(ctx, "reading", id, err)
 		}
-		if outcome := history.OutcomeOf(r.converter, e); outcome != nil {
+		again := func() *Outcome { return history.OutcomeOf(r.converter, e) }
+		if outcome := again(); outcome != nil {
+			if outcome, err = r.readable(ctx, outcome, again); err != nil {
+				return nil, failure(ctx, "reading", id, err)
+			}
 			return r.complete(ctx, d.WorkflowExecutionInfo.Execution, outcome)
 		}
 	}

@@ -47,8 +47,8 @@ func (s *shared) newRuns() *runs.Client {
 	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, News: s.opts.News, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger, Room: web.Room, Reader: web.Reader}
 	if s.opts.Values != nil {
 		c.LargeInputs, c.MaxValue = payloads.Writer(c.DataConverter, s.opts.Values), payloads.MaxValue
-		c.DataConverter = payloads.Reader(c.DataConverter, s.opts.Values)
 	}
+	c.DataConverter = payloads.Reader(c.DataConverter, s.opts.Values)
 	return runs.New(c)
 }
 

@@ -136,7 +136,13 @@ type Released struct {
 
 // Ended: the execution has ended, and with it the run, unless somebody resets or
 // resumes it.
-type Ended struct{ Outcome *Outcome }
+type Ended struct {
+	Outcome *Outcome
+	again   func() *Outcome
+}
+
+// Again reads the outcome again, which could not be read.
+func (e Ended) Again() *Outcome { return e.again() }
 
 func (Began) fact()              {}
 func (Reset) fact()              {}

@@ -135,7 +135,8 @@ func (f *Fold) facts(e *historypb.HistoryEvent, at time.Time) []Fact {
 	}
 	if outcome := outcomeOf(f.codec, e); outcome != nil {
 		f.waits.ended()
-		return []Fact{Ended{outcome.complete(f.kept)}}
+		kept := f.kept
+		return []Fact{Ended{outcome.complete(kept), func() *Outcome { return outcomeOf(f.codec, e).complete(kept) }}}
 	}
 	return f.calls.ended(f.codec, e)
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/json"
+	"errors"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -21,6 +22,8 @@ type Outcome struct {
 	Failure *workflows.Failure `json:"failure,omitempty"` // of any other
 
 	Effects *workflows.Effects `json:"effects,omitempty"` // of a completed run that another has called
+
+	Unread error `json:"-"` // why nothing but Status is known for now; nil = all is known
 
 	Kept bool `json:"-"` // the run, which another has called, has kept the rest: the event before its end has it; see Complete
 }
@@ -81,7 +84,10 @@ func outcomeOf(c codec, e *historypb.HistoryEvent) *Outcome {
 	switch e.EventType {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
 		var result workflows.RunResult
-		if err := c.FromPayloads(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &result); err != nil {
+		switch err := c.FromPayloads(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &result); {
+		case temporary(err):
+			return &Outcome{Status: workflows.Completed, Unread: err}
+		case err != nil:
 			return failedWith(workflows.Failed, codes.InvalidResult, codes.CategoryInternal, "reading the result of the run: "+err.Error())
 		}
 		return completed(result)
@@ -119,9 +125,19 @@ func failedWith(status workflows.Status, code codes.Code, category codes.Categor
 // readFailure replaces that of an outcome by the details if they are a Failure.
 func (c codec) readFailure(details *commonpb.Payloads, into *Outcome) {
 	var f workflows.Failure
-	if c.FromPayloads(details, &f) == nil && f.Error.Code != "" {
+	switch err := c.FromPayloads(details, &f); {
+	case temporary(err):
+		into.Unread = err
+	case err == nil && f.Error.Code != "":
 		into.Failure, into.Kept = &f, f.Kept > 0
 	}
+}
+
+// temporary reports whether a value could not be had that may be had later, or by
+// another process: its key is missing, or it cannot be fetched.
+func temporary(err error) bool {
+	var may interface{ Temporary() bool }
+	return errors.As(err, &may) && may.Temporary()
 }
 
 // State is what a run says of itself in its memo; the zero State if it says
