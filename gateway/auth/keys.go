@@ -25,7 +25,7 @@ const (
 	outageAge  = 15 * time.Minute // up to which age keys count when they cannot be fetched
 	minRefresh = 10 * time.Second // between two fetches, no matter who causes them
 	fetchLimit = 10 * time.Second // of one fetch
-	maxKeys    = 1 << 20          // bytes of a key set
+	maxAnswer  = 1 << 20          // bytes of what the issuer answers
 )
 
 // algorithms are those with which tokens may be signed: none is not, and
@@ -147,6 +147,29 @@ func (k *keySet) known() (keys []jose.JSONWebKey, age time.Duration) {
 	return k.keys, k.now().Sub(k.fetched)
 }
 
+// bounded is a client of an issuer that reads no more than maxAnswer of an answer:
+// go-oidc reads all of a discovery document.
+func bounded(c *http.Client) *http.Client {
+	b := *c
+	b.Transport = boundedTransport{c.Transport}
+	return &b
+}
+
+type boundedTransport struct{ http.RoundTripper } // nil = http.DefaultTransport
+
+// RoundTrip implements http.RoundTripper.
+func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := t.RoundTripper
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	response, err := next.RoundTrip(r)
+	if err == nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxAnswer)
+	}
+	return response, err
+}
+
 var done = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // refresh fetches the keys, if it is time to; what it returns is closed when
@@ -208,7 +231,7 @@ func (k *keySet) get(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxKeys))
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
 	}

@@ -140,6 +140,7 @@ func newLoginIssuer(o *OIDCLogin, redirect string, log *slog.Logger) *loginIssue
 	if i.HTTP == nil {
 		i.HTTP = &http.Client{Timeout: 30 * time.Second}
 	}
+	i.HTTP = bounded(i.HTTP)
 	if i.Scopes == nil {
 		i.Scopes = []string{"profile"}
 	}

@@ -64,7 +64,7 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 		return nil, errors.New("an audience is needed")
 	}
 	o.GroupsClaim, o.Skew = cmp.Or(o.GroupsClaim, "groups"), cmp.Or(o.Skew, 30*time.Second)
-	o.Client = cmp.Or(o.Client, http.DefaultClient)
+	o.Client = bounded(cmp.Or(o.Client, http.DefaultClient))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	a := &OIDC{opts: o}
 	a.metadata = resource.Scheme + "://" + resource.Host + WellKnown + strings.TrimSuffix(resource.EscapedPath(), "/")

@@ -398,3 +398,50 @@ func TestRefuse(t *testing.T) {
 }
 
 func logTo(buf *bytes.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(buf, nil)) }
+
+// TestAttackEndlessIssuer: an issuer whose answers do not end takes no more memory than
+// what one answer may have, neither for tokens nor at the sign-in.
+func TestAttackEndlessIssuer(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(t *testing.T, url string){
+		"discovery": func(t *testing.T, url string) {
+			a := newOIDC(t, &perduretest.Issuer{URL: url})
+			if _, err := a.Authenticate(withToken("a.b.c")); err == nil {
+				t.Error("a token is accepted without keys")
+			} else if status, _, _ := refused(t, err); status != http.StatusServiceUnavailable {
+				t.Errorf("status %d", status)
+			}
+		},
+		"keys": func(t *testing.T, url string) {
+			a := newOIDC(t, &perduretest.Issuer{URL: url}, func(o *auth.OIDCOptions) { o.JWKSURL = url + "/keys" })
+			if _, err := a.Authenticate(withToken("a.b.c")); err == nil {
+				t.Error("a token is accepted without keys")
+			}
+		},
+		"sign-in": func(t *testing.T, url string) {
+			s := newLoginSite(t, atIssuer(&perduretest.Issuer{URL: url}))
+			visit(t, newBrowser(t), s.URL+"/approvals/deploy/1")
+			if s.refused() == nil {
+				t.Error("a sign-in begins at an issuer without endpoints")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				for chunk := bytes.Repeat([]byte("a"), 64<<10); sent.Load() < 64<<20; sent.Add(int64(len(chunk))) {
+					if _, err := w.Write(chunk); err != nil {
+						return
+					}
+				}
+			}))
+			t.Cleanup(server.Close)
+			ask(t, server.URL)
+			server.Close() // after which nothing is sent any more
+			if got := sent.Load(); got > 32<<20 {
+				t.Errorf("%d bytes of an answer were read", got)
+			}
+		})
+	}
+}
