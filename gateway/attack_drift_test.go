@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 
 // TestAttackLargeDrift: a backend describes a tool with a schema of a megabyte after a
 // composite tool was published that calls it. The two are compared once, and not with each
-// call.
+// call, nor each time that somebody asks what has changed.
 func TestAttackLargeDrift(t *testing.T) {
 	w, _ := newPublishing(t)
 	w.runs.plays = map[string]func(*play){"open": echoed}
@@ -33,5 +34,15 @@ func TestAttackLargeDrift(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 10*calls {
 		t.Errorf("%d calls have allocated %d MB", calls, n)
+	}
+	runtime.ReadMemStats(&before)
+	for range calls {
+		if code, text := w.request("GET", "drift", "ann", nil); code != http.StatusOK || !strings.Contains(text, "echo") {
+			t.Fatalf("%d %.200s", code, text)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > calls {
+		t.Errorf("%d requests have allocated %d MB", calls, n)
 	}
 }

@@ -33,7 +33,7 @@ type listing struct {
 	all        []Composite              // in the order of SetOffers
 	listed     []listedTool             // all tools, by name; about as many bytes as the list that clients get
 	find       definitions.Definitions  // that steps call
-	drift      sync.Map                 // by digest of a published definition, func() error: whether its tools let it run; backends may make the comparison large
+	drift      sync.Map                 // by digest of a published definition, func() []registry.Drifted; backends may make the comparison large
 }
 
 // size is how many bytes the longest response with the list has, about.

@@ -312,7 +312,7 @@ func (pb *publishing) drift(_ *http.Request, who auth.Identity) (any, error) {
 			continue
 		}
 		modules := pb.registry.ModuleDrift(e, func(name string) bool { return pb.rights.mayRead(who, auth.Object{Tool: name}) })
-		tools := e.Drift(pb.tools.find)
+		tools := pb.tools.drift(e)
 		if len(tools)+len(modules) > 0 {
 			v := pb.described(e)
 			answer = append(answer, DriftedVersion{v.Name, v.Version, v.Latest, tools, modules})

@@ -32,7 +32,7 @@ func (r *Registry) warnOfFiles() {
 	r.mu.RUnlock()
 	for _, d := range defs {
 		if why := r.Contradicts(d); why != "" {
-			if _, told := r.logged.LoadOrStore(why, true); !told {
+			if r.isNews("file "+d.Name, why) {
 				r.log.Warn("a definition in a file differs from the published version of the same number", "name", d.Name, "version", d.Version, "reason", why)
 			}
 		}

@@ -177,16 +177,16 @@ func (e *DriftError) Error() string {
 		e.Tool, e.Name, e.Version, strings.Join(e.Changes, "; "))
 }
 
-// CheckDrift checks the tools of an entry before a run of it starts. The error is a
-// *DriftError; other drift is logged once, unless the policy allows it.
-func (r *Registry) CheckDrift(e Entry, tools definitions.Tools) error {
-	for _, d := range e.Drift(tools) {
+// CheckDrift checks the drift of an entry before a run of it starts. The error is a
+// *DriftError; other drift is logged when it has changed, unless the policy allows it.
+func (r *Registry) CheckDrift(e Entry, drifted []Drifted) error {
+	for _, d := range drifted {
 		name, version := e.Definition.Name, e.Definition.Version
 		if r.drift.Refuses(d) {
 			return &DriftError{name, version, d}
 		}
 		changes := strings.Join(d.Changes, "; ")
-		if _, told := r.logged.LoadOrStore(e.Published.Digest+" "+d.Tool+" "+changes, true); !told && r.drift != AllowDrift {
+		if r.drift != AllowDrift && r.isNews(e.Published.Digest+" "+d.Tool, changes) {
 			r.log.Warn("a tool has changed since a composite tool was published", "composite", name, "version", version,
 				"tool", d.Tool, "drift", string(d.State), "changes", changes)
 		}

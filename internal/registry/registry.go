@@ -97,7 +97,7 @@ type Registry struct {
 	store  store.Registry
 	drift  DriftPolicy
 	log    *slog.Logger
-	logged sync.Map // logged once: drifted tools and differing files
+	logged sync.Map // what was logged last, by the drifted tool or the differing file
 
 	reading chan struct{} // has room for one request whose files are read
 
@@ -112,6 +112,12 @@ type Registry struct {
 // New makes an empty registry.
 func New(o Options) *Registry {
 	return &Registry{reading: make(chan struct{}, 1), store: o.Store, drift: o.Drift, log: cmp.Or(o.Logger, slog.Default()), files: map[string]Entry{}, published: map[string][]Entry{}}
+}
+
+// isNews notes what is logged about something, and reports whether it was not so before.
+func (r *Registry) isNews(about, text string) bool {
+	before, _ := r.logged.Swap(about, text)
+	return before != text
 }
 
 // OnChange calls f after every change of what names mean.
