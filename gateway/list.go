@@ -17,6 +17,7 @@ import (
 // A builder makes one listing.
 type builder struct {
 	t       *toolset
+	steps   definitions.Tools
 	listing *listing
 	served  []server.ServerTool
 	reasons map[string]string // why a tool is omitted, by name
@@ -111,7 +112,7 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 	if err := b.complete(d); err != nil {
 		return err
 	}
-	hints, err := d.DeriveAnnotations(b.t.find, b.listing.find)
+	hints, err := d.DeriveAnnotations(b.steps, b.listing.find)
 	if err != nil && !b.usesUnseen(d) { // what cannot be known yet contradicts nothing
 		return fmt.Errorf("annotations: %w", err)
 	}
@@ -143,7 +144,7 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 func (b *builder) outputSchema(d *definitions.Definition) (json.RawMessage, error) {
 	output := d.OutputSchema()
 	called, _ := d.Called(b.listing.find)
-	waits := slices.ContainsFunc(append(called, d), func(d *definitions.Definition) bool { return d.Waits(b.t.find) })
+	waits := slices.ContainsFunc(append(called, d), func(d *definitions.Definition) bool { return d.Waits(b.steps) })
 	if output == nil || !waits {
 		return output, nil
 	}
@@ -164,7 +165,7 @@ func (b *builder) complete(d *definitions.Definition) error {
 			return fmt.Errorf("it calls the composite tool %s: %w", used.Name, err)
 		}
 		for _, name := range used.ToolNames() {
-			if _, ok := b.t.find(name); ok {
+			if _, ok := b.steps(name); ok {
 				continue
 			}
 			if _, mayCome := b.t.unseen(name); mayCome { // calls return the error

@@ -122,7 +122,7 @@ func (pb *publishing) publish(r *http.Request, who auth.Identity) (any, error) {
 		return nil, err
 	}
 	report, err := pb.registry.Publish(r.Context(), registry.Publisher{
-		By: who.Caller(), Tools: pb.tools.find, All: pb.tools.all, Taken: pb.tools.taken, MaxDepth: pb.maxDepth, Prefix: pb.prefix,
+		By: who.Caller(), Tools: pb.tools.steps(), All: pb.tools.all, Taken: pb.tools.taken, MaxDepth: pb.maxDepth, Prefix: pb.prefix,
 		May:     func(name string) bool { return pb.rights.allow(who, auth.Publish, auth.Object{Tool: name}) },
 		MayRead: func(name string) bool { return pb.rights.mayRead(who, auth.Object{Tool: name}) },
 

@@ -87,7 +87,7 @@ func (r *rights) allSteps(who auth.Identity, d *definitions.Definition, tools ma
 		t, ok := tools[name]
 		return t, ok
 	}
-	denied := (&denials{rights: r, permitted: map[looked]bool{}}).find(who, d, find, "", "you", 0)
+	denied := (&denials{rights: r, ofCalled: r.tools.steps(), permitted: map[looked]bool{}}).find(who, d, find, "", "you", 0)
 	if denied == nil {
 		return nil
 	}
@@ -98,6 +98,7 @@ func (r *rights) allSteps(who auth.Identity, d *definitions.Definition, tools ma
 // each other may make millions of calls together.
 type denials struct {
 	*rights
+	ofCalled  definitions.Tools // of definitions that are called
 	permitted map[looked]bool
 }
 
@@ -139,7 +140,7 @@ func (r *denials) find(who auth.Identity, d *definitions.Definition, tools defin
 				Message: fmt.Sprintf("step %s needs the tool %s, and %s may not call it; nothing was started", at, on.Tool, whose)}
 		}
 		if isCalled && depth < cmp.Or(r.maxDepth, definitions.MaxWorkflowDepth) {
-			if e := r.find(who, called, r.tools.find, at, whose, depth+1); e != nil {
+			if e := r.find(who, called, r.ofCalled, at, whose, depth+1); e != nil {
 				return e
 			}
 		}

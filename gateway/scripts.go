@@ -165,8 +165,9 @@ func (sc *scripts) scriptErrors(who auth.Identity, d *definitions.Definition, lo
 // diagnose checks a script against the tools that its sender may call. An unknown tool
 // is an error here: no backend is expected to bring it.
 func (sc *scripts) diagnose(who auth.Identity, d *definitions.Definition) definitions.Diagnostics {
+	find := sc.tools.steps()
 	diags := definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{Tools: func(name string) (definitions.Tool, bool) {
-		t, ok := sc.tools.find(name)
+		t, ok := find(name)
 		return t, ok && sc.rights.maySend(who, t.Name)
 	}, Definitions: sc.rights.maySendTo(who), MaxDepth: sc.maxDepth})
 	for i := range diags {

@@ -72,7 +72,7 @@ func (s *starts) startNow(ctx context.Context, x *exchange, c *composite) (runs.
 // snapshot is what is known now of the tools that a definition uses, if its
 // run may call them.
 func (s *starts) snapshot(who auth.Identity, d *definitions.Definition) (map[string]definitions.Tool, error) {
-	tools, err := Snapshot(d, s.tools.find, s.tools.unseen)
+	tools, err := Snapshot(d, s.tools.steps(), s.tools.unseen)
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +115,13 @@ func (s *starts) planWith(x *exchange, d *definitions.Definition, tools map[stri
 	if err != nil {
 		return nil, err
 	}
+	ofCalled := s.tools.steps()
 	plan, err := view.NewPlan(program, orEmpty(x.params.Arguments), view.PlanOptions{
 		Tools: func(name string) (definitions.Tool, bool) {
 			if t, ok := tools[name]; ok {
 				return t, true
 			}
-			return s.tools.find(name) // of a definition that is called
+			return ofCalled(name)
 		},
 		Definitions: s.tools.now().find,
 		MaxDepth:    s.maxDepth,

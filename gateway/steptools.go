@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
@@ -16,30 +17,33 @@ type Finder interface {
 
 // StepTools are the tools of a catalogue as steps see them.
 func StepTools(all Finder) definitions.Tools {
+	spelled := sync.OnceValue(func() map[string]*backends.Tool { return bySpelling(all.Tools()) })
 	return func(name string) (definitions.Tool, bool) {
-		t, ok := all.Find(name)
-		if !ok {
-			t, ok = spelled(all.Tools(), name)
+		if t, ok := all.Find(name); ok {
+			return stepTool(t), true
 		}
-		if !ok {
-			return definitions.Tool{}, false
+		if t := spelled()[name]; t != nil {
+			return stepTool(*t), true
 		}
-		return stepTool(t), true
+		return definitions.Tool{}, false
 	}
 }
 
-// spelled finds a tool by its name as scripts spell it, in which letters that no
-// identifier has are underscores: github.pull_request for pull-request.
-func spelled(tools []backends.Tool, name string) (found backends.Tool, ok bool) {
-	for _, t := range tools {
-		if definitions.Identifier(t.Name) == name || definitions.Identifier(t.Backend)+"."+definitions.Identifier(t.Original) == name {
-			if ok { // ambiguous
-				return backends.Tool{}, false
+// bySpelling has tools by their names as scripts spell them, in which letters that no
+// identifier has are underscores: github.pull_request for pull-request. nil = ambiguous.
+func bySpelling(tools []backends.Tool) map[string]*backends.Tool {
+	found := make(map[string]*backends.Tool, 2*len(tools))
+	for i := range tools {
+		t := &tools[i]
+		for _, name := range []string{definitions.Identifier(t.Name), definitions.Identifier(t.Backend) + "." + definitions.Identifier(t.Original)} {
+			if other, ok := found[name]; ok && other != t {
+				found[name] = nil
+			} else {
+				found[name] = t
 			}
-			found, ok = t, true
 		}
 	}
-	return found, ok
+	return found
 }
 
 func stepTool(t backends.Tool) definitions.Tool {

@@ -66,7 +66,7 @@ func (t *toolset) offer(offers []Offer) {
 func (t *toolset) rebuild() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b := &builder{t: t, listing: &listing{tools: map[string]backends.Tool{}, composites: map[string]*composite{}}, reasons: map[string]string{}}
+	b := &builder{t: t, steps: t.steps(), listing: &listing{tools: map[string]backends.Tool{}, composites: map[string]*composite{}}, reasons: map[string]string{}}
 	b.listing.find = t.finder()
 	b.addBuiltIn()
 	for _, o := range t.offers {
@@ -186,7 +186,7 @@ func (t *toolset) checkDrift(c *composite) error {
 
 // drift gives the tools of a published version that have changed, compared once.
 func (t *toolset) drift(e registry.Entry) []registry.Drifted {
-	compare, _ := t.now().drift.LoadOrStore(e.Published.Digest, sync.OnceValue(func() []registry.Drifted { return e.Drift(t.find) }))
+	compare, _ := t.now().drift.LoadOrStore(e.Published.Digest, sync.OnceValue(func() []registry.Drifted { return e.Drift(t.steps()) }))
 	return compare.(func() []registry.Drifted)()
 }
 
@@ -233,10 +233,8 @@ func (t *toolset) calledBy(s *definitions.Step) (*definitions.Definition, bool) 
 	return t.now().find(ref)
 }
 
-// find finds a tool by the name that steps use.
-func (t *toolset) find(name string) (definitions.Tool, bool) {
-	return StepTools(t.backends)(name)
-}
+// steps finds tools by the names that steps use.
+func (t *toolset) steps() definitions.Tools { return StepTools(t.backends) }
 
 // all are the tools of all backends, as steps see them.
 func (t *toolset) all() []definitions.Tool {
@@ -261,9 +259,10 @@ func (t *toolset) backendsOf(d *definitions.Definition, tools map[string]definit
 		names = append(names, t.Backend)
 	}
 	called, _ := d.Called(t.now().find)
+	find := t.steps()
 	for _, other := range called {
 		for _, name := range other.ToolNames() {
-			if t, ok := t.find(name); ok {
+			if t, ok := find(name); ok {
 				names = append(names, t.Backend)
 			}
 		}
