@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
@@ -25,15 +24,13 @@ type Composite struct {
 	Annotations definitions.Annotations // as clients see them; of an available one
 }
 
-// A listing is what clients can call at one time. It is never changed, but by what is found
-// out about it.
+// A listing is what clients can call at one time. It is never changed.
 type listing struct {
 	tools      map[string]backends.Tool // that are not hidden, by exposed name
 	composites map[string]*composite    // that are available, by the name that clients see
 	all        []Composite              // in the order of SetOffers
 	listed     []listedTool             // all tools, by name; about as many bytes as the list that clients get
 	find       definitions.Definitions  // that steps call
-	drift      sync.Map                 // by digest of a published definition, func() []registry.Drifted; backends may make the comparison large
 }
 
 // size is how many bytes the longest response with the list has, about.

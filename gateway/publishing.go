@@ -306,13 +306,13 @@ func (pb *publishing) history(r *http.Request, who auth.Identity) (any, error) {
 }
 
 func (pb *publishing) drift(_ *http.Request, who auth.Identity) (any, error) {
-	answer := []DriftedVersion{}
+	answer, find := []DriftedVersion{}, pb.tools.steps()
 	for _, e := range pb.registry.Versions("") {
 		if e.Definition == nil || e.Deprecated() != "" || !pb.rights.mayReadVersion(who, e) {
 			continue
 		}
 		modules := pb.registry.ModuleDrift(e, func(name string) bool { return pb.rights.mayRead(who, auth.Object{Tool: name}) })
-		tools := pb.tools.drift(e)
+		tools := e.Drift(find)
 		if len(tools)+len(modules) > 0 {
 			v := pb.described(e)
 			answer = append(answer, DriftedVersion{v.Name, v.Version, v.Latest, tools, modules})

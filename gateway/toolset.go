@@ -181,13 +181,7 @@ func (t *toolset) checkDrift(c *composite) error {
 	if t.registry == nil || c.entry.Published == nil {
 		return nil
 	}
-	return t.registry.CheckDrift(c.entry, t.drift(c.entry))
-}
-
-// drift gives the tools of a published version that have changed, compared once.
-func (t *toolset) drift(e registry.Entry) []registry.Drifted {
-	compare, _ := t.now().drift.LoadOrStore(e.Published.Digest, sync.OnceValue(func() []registry.Drifted { return e.Drift(t.steps()) }))
-	return compare.(func() []registry.Drifted)()
+	return t.registry.CheckDrift(c.entry, t.steps())
 }
 
 // taken reports why a composite tool cannot have its name, or be offered under the one

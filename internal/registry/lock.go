@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
@@ -99,21 +100,56 @@ type Drifted struct {
 func (e Entry) Drift(tools definitions.Tools) []Drifted {
 	var drifted []Drifted
 	for _, l := range e.Lock {
-		if d := l.drift(tools); d.State != Same {
+		d := Drifted{l.Tool, Gone, []string{"no backend offers it"}}
+		switch t, ok := tools(l.Tool); {
+		case ok:
+			d = e.compared.drift(l, t)
+		case l.Computed: // a run may not call it
+			d.State = Breaking
+		}
+		if d.State != Same {
 			drifted = append(drifted, d)
 		}
 	}
 	return drifted
 }
 
-func (l Locked) drift(tools definitions.Tools) Drifted {
-	t, ok := tools(l.Tool)
-	if !ok && l.Computed { // a run may not call it
-		return Drifted{l.Tool, Breaking, []string{"no backend offers it"}}
+// Comparisons are the drift of the tools of an entry, each as it was when it was asked for
+// last: backends may make a comparison take a second. nil = each is made anew.
+type comparisons struct {
+	mu     sync.Mutex
+	byTool map[string]comparison
+}
+
+type comparison struct {
+	of     [sha256.Size]byte // the tool
+	result func() Drifted
+}
+
+func (c *comparisons) drift(l Locked, t definitions.Tool) Drifted {
+	if c == nil {
+		return l.drift(t)
 	}
-	if !ok {
-		return Drifted{l.Tool, Gone, []string{"no backend offers it"}}
+	h := sha256.New()
+	for _, part := range [][]byte{t.InputSchema, t.OutputSchema, []byte(t.Description), []byte(t.Backend), []byte(t.Original)} {
+		fmt.Fprintf(h, "%d ", len(part))
+		h.Write(part)
 	}
+	return c.of([sha256.Size]byte(h.Sum(nil)), l, t).result()
+}
+
+func (c *comparisons) of(tool [sha256.Size]byte, l Locked, t definitions.Tool) comparison {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.byTool[l.Tool]
+	if !ok || known.of != tool {
+		known = comparison{tool, sync.OnceValue(func() Drifted { return l.drift(t) })}
+		c.byTool[l.Tool] = known
+	}
+	return known
+}
+
+func (l Locked) drift(t definitions.Tool) Drifted {
 	now := lockedAs(l.Tool, t)
 	d := Drifted{Tool: l.Tool, State: Same}
 	if now.Input != l.Input {
@@ -179,8 +215,8 @@ func (e *DriftError) Error() string {
 
 // CheckDrift checks the drift of an entry before a run of it starts. The error is a
 // *DriftError; other drift is logged when it has changed, unless the policy allows it.
-func (r *Registry) CheckDrift(e Entry, drifted []Drifted) error {
-	for _, d := range drifted {
+func (r *Registry) CheckDrift(e Entry, tools definitions.Tools) error {
+	for _, d := range e.Drift(tools) {
 		name, version := e.Definition.Name, e.Definition.Version
 		if r.drift.Refuses(d) {
 			return &DriftError{name, version, d}

@@ -75,6 +75,7 @@ type Entry struct {
 	Module     *definitions.Module     // nil of a definition
 	Published  *store.Version          // nil = it is in a file
 	Lock       []Locked                // its tools, as they were when it was published; nil of a file
+	compared   *comparisons
 }
 
 // Deprecated says why the entry must not be used; "" = it is not deprecated.
@@ -248,7 +249,7 @@ func (r *Registry) read(v store.Version) Entry {
 }
 
 func entryOf(v store.Version) (e Entry, err error) {
-	e.Published = &v
+	e.Published, e.compared = &v, &comparisons{byTool: map[string]comparison{}}
 	if digest([]byte(v.Source)) != v.Digest {
 		return e, errors.New("its content does not match its digest")
 	}

@@ -155,7 +155,7 @@ func (s *executor) resolve(ctx context.Context, ref workflows.DefinitionRef) (fo
 		return found, err
 	}
 	var drifted *registry.DriftError
-	if errors.As(s.registry.CheckDrift(entry, entry.Drift(tools)), &drifted) {
+	if errors.As(s.registry.CheckDrift(entry, tools), &drifted) {
 		return found, &workflows.Error{Code: codes.ToolDrift, Category: codes.CategoryTool, Tool: drifted.Tool, Message: drifted.Error()}
 	}
 	as := ref.As
