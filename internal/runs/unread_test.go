@@ -43,7 +43,7 @@ steps: [{id: s, tool: write, arguments: {text: here}}]
 		"Result": func(c *runs.Client) (*runs.Outcome, error) { return c.Result(t.Context(), id) },
 		"Follow": func(c *runs.Client) (o *runs.Outcome, err error) {
 			var e runs.Event
-			for e, err = range c.Follow(t.Context(), id, 0) {
+			for e, err = range c.Follow(t.Context(), id, 0, runs.AllEvents) {
 				o = e.Outcome
 			}
 			return o, err
