@@ -204,7 +204,11 @@ func TestCalledRunAsksWithItsParent(t *testing.T) {
 	for i := range want {
 		want[i] = strings.ReplaceAll(want[i], "NAME", name)
 	}
-	if diff := cmp.Diff(want, tell(all)); diff != "" {
+	got := tell(all)
+	if !slices.Contains(got, want[2]) { // both came in one workflow task
+		want[2], want[3] = want[3], strings.Replace(want[2], "(0/2)", "(1/2)", 1)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"put", "ship", "after"}, calls.paths()); diff != "" {
