@@ -2,6 +2,7 @@ package backends
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,6 +57,10 @@ func serveFlood() {
 		case "tools/list":
 			result = map[string]any{"tools": []any{named("go")}}
 		case "tools/call":
+			if flood == "garbled" {
+				fmt.Printf(`{"jsonrpc":2.0,"id":%s,"result":{"content":[]}}`+"\n", request.ID)
+				continue
+			}
 			if to == os.Stdout {
 				go floodTo(to, flood)
 				continue
@@ -137,5 +142,20 @@ func TestAttackBackendStderr(t *testing.T) {
 	n := float64(noted(note))
 	if most := chatterAtOnce + (time.Since(began).Seconds()+1)*chatterRate + 4<<20; n > most { // 4 MB: what pipes and the note are behind
 		t.Errorf("%.0f bytes were read in %s", n, time.Since(began))
+	}
+}
+
+// TestAttackChildAnswerGarbled: an answer that is none of JSON-RPC, though it names its
+// request, ends that request at once.
+func TestAttackChildAnswerGarbled(t *testing.T) {
+	t.Parallel()
+	cfg := childConfig("flood")
+	cfg.Env[floodVar] = "garbled"
+	p, _ := openChild(t, cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := p.Call(ctx, Call{Backend: "be", Tool: "go"})
+	if ce := callError(t, err); ce.Outcome != Unknown || !strings.Contains(err.Error(), "decoding the answer") {
+		t.Errorf("%v, outcome %d", err, ce.Outcome)
 	}
 }

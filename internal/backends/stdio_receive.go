@@ -81,8 +81,8 @@ func (c *child) receive(line []byte) error {
 	return nil
 }
 
-// receiveAnswer hands an answer on. One for which there is no room ends its own request
-// alone; one that is not waited for is not decoded.
+// receiveAnswer hands an answer on. One for which there is no room, or that is none of
+// JSON-RPC, ends its own request alone; one that is not waited for is not decoded.
 func (c *child) receiveAnswer(head messageHead, line []byte) error {
 	var answer transport.JSONRPCResponse
 	if !c.awaited.expects(head.id()) {
@@ -93,8 +93,10 @@ func (c *child) receiveAnswer(head messageHead, line []byte) error {
 	}
 	holder, _ := c.claims.holderOf(head)
 	refused := c.claims.take(line, holder)
-	if refused == nil && json.Unmarshal(line, &answer) != nil {
-		return c.flow.take(len(line) + costOfMessage)
+	if refused == nil {
+		if err := json.Unmarshal(line, &answer); err != nil {
+			refused = fmt.Errorf("decoding the answer: %w", err)
+		}
 	}
 	if ch, _ := c.awaited.take(head.id()); ch != nil { // else it was given up meanwhile
 		ch <- arrival{&answer, refused}
