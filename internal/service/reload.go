@@ -64,9 +64,6 @@ func (s *Service) reconfigure(found *config.Loaded, running config.Settings) err
 	if len(changed) > 0 {
 		s.opts.Logger.Warn("changes of the configuration need a restart; until then, what was there at the start holds", "keys", strings.Join(changed, ", "))
 	}
-	if s.front != nil {
-		s.front.gateway.SetOffers(s.front.offers())
-	}
 	s.warnUnmatched(found)
 	return nil
 }
