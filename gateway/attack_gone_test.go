@@ -201,3 +201,40 @@ func TestAttackUnreadableAfterItsClientHasGone(t *testing.T) {
 		}
 	})
 }
+
+// unread cannot read how runs have ended.
+type unread struct{ gateway.Runs }
+
+func (r *unread) Result(context.Context, runs.RunID) (*runs.Outcome, error) {
+	return nil, fmt.Errorf("reading: %w", runs.ErrUnread)
+}
+
+func (r *unread) Follow(ctx context.Context, id runs.RunID, after int64, only runs.Interest) iter.Seq2[runs.Event, error] {
+	feed := r.Runs.Follow(ctx, id, after, only)
+	return func(yield func(runs.Event, error) bool) {
+		for e, err := range feed {
+			if err == nil && e.Kind == runs.EventDone {
+				yield(runs.Event{}, fmt.Errorf("following: %w", runs.ErrUnread))
+				return
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestAttackUnreadResult: a client whose run has ended with a result that cannot be read
+// here is given a handle or a task, and is told to ask again; its call has not failed.
+func TestAttackUnreadResult(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) { o.Runs = &unread{o.Runs} })
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	if run := c.modernCall("echoed", `{}`, `{}`, "").result(false).run(); run.ID == "" || run.Status == "failed" {
+		t.Errorf("given %+v", run)
+	}
+	task := c.modernCall("echoed", `{"a":1}`, takesTasks, "").ok().TaskID
+	if err := hasAll(string(c.modernTask("tasks/get", task, "").messageText()), "-32603", `"code":"unavailable"`, `"retryable":true`); task == "" || err != nil {
+		t.Errorf("task %q: %v", task, err)
+	}
+}

@@ -57,6 +57,8 @@ func errorResult(id runs.RunID, err error) *result {
 		e.Code, e.Category, e.Message = codes.StartUnknown, codes.CategoryOutcomeUnknown, "runs cannot be reached at the moment, and whether the call was started is not known: look at your runs before calling again"
 	case errors.Is(err, runs.ErrUnavailable):
 		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "runs cannot be reached at the moment, nothing is lost"
+	case errors.Is(err, runs.ErrUnread):
+		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "the run has ended, and its result cannot be read at the moment, nothing is lost"
 	case errors.Is(err, runs.ErrNotFound):
 		e.Code, e.Category, e.Message = codes.RunNotFound, codes.CategoryValidation, "no such run of yours"
 	}

@@ -193,7 +193,7 @@ func (s *stream) lost(ctx context.Context, err error) bool {
 		s.x.out.cut()
 	case errors.Is(err, runs.ErrNotFound):
 		s.finish(errorResult(s.at.Run, err), "unknown")
-	case s.task != "" && errors.As(err, &full): // others get a handle, with which they read the result later
+	case s.task != "" && (errors.As(err, &full) || errors.Is(err, runs.ErrUnread)): // others get a handle, with which they read the result later
 		s.on.results.failed(s.x, s.at.Run, err)
 	default:
 		s.on.log.WarnContext(ctx, "cannot follow a run any longer", "run", s.at.Run, "error", err)

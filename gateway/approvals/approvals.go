@@ -182,7 +182,7 @@ func (in *inbox) fail(w http.ResponseWriter, who auth.Identity, id runs.RunID, e
 	case errors.Is(err, runs.ErrNotFound):
 		in.pages.problem(w, http.StatusNotFound, who, "There is no such run of yours.",
 			"It may have been deleted after its retention time, or belong to another caller.")
-	case errors.Is(err, runs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, runs.ErrUnavailable), errors.Is(err, runs.ErrUnread), errors.Is(err, context.DeadlineExceeded):
 		in.pages.problem(w, http.StatusServiceUnavailable, who, unavailable, "Nothing is lost. Try again in a moment.")
 	default:
 		in.Logger.Error("showing a run", "run", id, "error", err)
