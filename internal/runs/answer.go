@@ -63,8 +63,8 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 	if err != nil && !errors.As(err, &gone) { // a run that has just ended reports how below
 		return Decision{}, failure(ctx, "answering", id, err)
 	}
-	if as.news != nil {
-		news.hear(ctx, nearby)
+	if as.news != nil { // of the elicitation: other requests may have signalled the run as well
+		news.hearPressing(ctx, nearby, nearby)
 	}
 	return as.confirm(ctx, id, signal)
 }
