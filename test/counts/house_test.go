@@ -31,7 +31,8 @@ import (
 type house struct {
 	meter    *meter
 	temporal temporal.Client // that is not counted
-	client   *client.Client
+	client   *client.Client  // of the session era
+	modern   *client.Client
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -47,7 +48,8 @@ func open(t *testing.T, others string) *house {
 	h := &house{meter: newMeter()}
 	h.temporal = dial(t, server, temporal.Options{})
 	address := h.serve(t, server, configure(t, serveBackends(t), others))
-	h.client = connect(t, "http://"+address+service.Endpoint)
+	h.client = connect(t, "http://"+address+service.Endpoint, mcp.LATEST_LEGACY_PROTOCOL_VERSION, transport.WithContinuousListening())
+	h.modern = connect(t, "http://"+address+service.Endpoint, mcp.LATEST_PROTOCOL_VERSION)
 	return h
 }
 
@@ -158,19 +160,23 @@ func items(n any) []map[string]any {
 }
 
 // connect opens a client that accepts what it is asked.
-func connect(t *testing.T, url string) *client.Client {
+func connect(t *testing.T, url, version string, options ...transport.StreamableHTTPCOption) *client.Client {
 	t.Helper()
-	over, err := transport.NewStreamableHTTP(url, transport.WithContinuousListening(), transport.WithLogger(quiet))
+	over, err := transport.NewStreamableHTTP(url, append(options, transport.WithLogger(quiet))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.NewClient(over, client.WithElicitationHandler(accepting{}), client.WithLegacyProtocolOnly())
+	eras := []client.ClientOption{client.WithElicitationHandler(accepting{})}
+	if version == mcp.LATEST_LEGACY_PROTOCOL_VERSION {
+		eras = append(eras, client.WithLegacyProtocolOnly())
+	}
+	c := client.NewClient(over, eras...)
 	if err := c.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	hello := mcp.InitializeRequest{}
-	hello.Params.ProtocolVersion = mcp.LATEST_LEGACY_PROTOCOL_VERSION
+	hello.Params.ProtocolVersion = version
 	hello.Params.ClientInfo = mcp.Implementation{Name: "counts", Version: "1"}
 	if _, err := c.Initialize(t.Context(), hello); err != nil {
 		t.Fatal(err)
@@ -187,11 +193,11 @@ func (accepting) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.Elicitati
 }
 
 // call calls a composite tool, which must complete.
-func (h *house) call(t *testing.T, tool string, arguments map[string]any) {
+func (h *house) call(t *testing.T, by *client.Client, tool string, arguments map[string]any) {
 	t.Helper()
 	call := mcp.CallToolRequest{}
 	call.Params.Name, call.Params.Arguments = tool, arguments
-	res, err := h.client.CallTool(t.Context(), call)
+	res, err := by.CallTool(t.Context(), call)
 	if err != nil {
 		t.Fatalf("calling %s: %s", tool, err)
 	}
