@@ -102,13 +102,16 @@ func randomName(n int) string {
 }
 
 // failure wraps an error of Temporal's with the sentinel that it represents. A Temporal
-// that does not answer while there is time is one that cannot be reached.
+// that does not answer while there is time is one that cannot be reached. id "" = all runs.
 func failure(ctx context.Context, doing string, id RunID, err error) error {
+	if doing += " run " + string(id); id == "" {
+		doing = strings.TrimSuffix(doing, " ") + "s"
+	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, ctx.Err())
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s run %s: %w", doing, id, ctx.Err())
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	}
 	var (
 		notFound    *serviceerror.NotFound
@@ -117,15 +120,15 @@ func failure(ctx context.Context, doing string, id RunID, err error) error {
 	)
 	switch {
 	case errors.As(err, &noNamespace):
-		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrUnavailable, err)
+		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	case errors.As(err, &notFound):
-		return fmt.Errorf("%s run %s: %w", doing, id, ErrNotFound)
+		return fmt.Errorf("%s: %w", doing, ErrNotFound)
 	case errors.As(err, &denied):
-		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrNotPermitted, err)
+		return fmt.Errorf("%s: %w: %w", doing, ErrNotPermitted, err)
 	case unavailable(err), errors.Is(err, errBusy):
-		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrUnavailable, err)
+		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	}
-	return fmt.Errorf("%s run %s: %w", doing, id, err)
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // unavailable reports whether an error means that Temporal is unavailable for now.

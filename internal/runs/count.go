@@ -43,15 +43,15 @@ func (l lists) Count(ctx context.Context) (Counts, error) {
 		counts.Waiting[kind] = 0 // so that a series begins before its first run waits
 	}
 	if err := l.countStatus(ctx, &counts); err != nil {
-		return Counts{}, failure(ctx, "counting", "*", err)
+		return Counts{}, failure(ctx, "counting", "", err)
 	}
 	if err := l.countWaiting(ctx, &counts); err != nil {
-		return Counts{}, failure(ctx, "counting", "*", err)
+		return Counts{}, failure(ctx, "counting", "", err)
 	}
 	unexecuted, err := l.countOf(ctx, noWorkerQuery, kindsAge)
 	var unknown *serviceerror.InvalidArgument
 	if err != nil && !errors.As(err, &unknown) { // a Temporal that does not report problems
-		return Counts{}, failure(ctx, "counting", "*", err)
+		return Counts{}, failure(ctx, "counting", "", err)
 	}
 	counts.Waiting[NoWorker] = unexecuted
 	return counts, nil
@@ -121,7 +121,7 @@ func (l lists) Held(ctx context.Context, caller string) (Held, error) {
 		waiting, err = l.countOf(ctx, mine+" AND "+statusQuery(Waiting), 0)
 	}
 	if err != nil {
-		return Held{}, failure(ctx, "counting", "*", err)
+		return Held{}, failure(ctx, "counting", "", err)
 	}
 	return Held{Open: int(open), Waiting: int(waiting)}, nil
 }

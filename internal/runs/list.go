@@ -71,7 +71,7 @@ func (l lists) ListPage(ctx context.Context, f Filter, from string) (page []Run,
 		Query:         query(f),
 	})
 	if err != nil {
-		return nil, "", failure(ctx, "listing", "*", err)
+		return nil, "", failure(ctx, "listing", "", err)
 	}
 	runs, err := l.listed(ctx, f, found.Executions)
 	if err != nil {

@@ -158,14 +158,17 @@ func (r *postgresRegistry) History(ctx context.Context, name string, limit int) 
 	return events, nil
 }
 
-// Follow implements Registry, on a connection of its own.
+// Follow implements Registry, on a connection of its own. It logs each outage once.
 func (r *postgresRegistry) Follow(ctx context.Context, f func()) {
-	for {
-		err := r.listen(ctx, f)
+	for away := false; ; {
+		listened, err := r.listen(ctx, f)
 		if ctx.Err() != nil {
 			return
 		}
-		r.log.Warn("cannot follow the registry; still serving the versions published before", "error", err)
+		if listened || !away {
+			r.log.Warn("cannot follow the registry; still serving the versions published before", "error", err)
+		}
+		away = true
 		select {
 		case <-time.After(relistenAfter):
 		case <-ctx.Done():
@@ -174,20 +177,21 @@ func (r *postgresRegistry) Follow(ctx context.Context, f func()) {
 	}
 }
 
-// listen calls f after edits, and every pollEvery, until the connection breaks.
-func (r *postgresRegistry) listen(ctx context.Context, f func()) error {
+// listen calls f after edits, and every pollEvery, until the connection breaks; listened =
+// there was one.
+func (r *postgresRegistry) listen(ctx context.Context, f func()) (listened bool, err error) {
 	c, err := pgx.ConnectConfig(ctx, r.pool.Config().ConnConfig)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer c.Close(context.WithoutCancel(ctx))
 	if _, err := c.Exec(ctx, "listen "+registryChannel); err != nil {
-		return err
+		return false, err
 	}
 	for {
 		f()
 		if err := awaitNotification(ctx, c); err != nil {
-			return err
+			return true, err
 		}
 	}
 }

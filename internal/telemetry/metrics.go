@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -187,7 +188,9 @@ func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) erro
 	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		s, err := c.get(ctx)
 		if err != nil { // returning it would prevent the export of all other metrics
-			otel.Handle(err)
+			if c.begins() {
+				otel.Handle(fmt.Errorf("the state of runs is not exported until it can be read again: %w", err))
+			}
 			return nil
 		}
 		observe(o, runs, statusKey, s.Runs)
@@ -242,6 +245,16 @@ type cachedSnapshot struct {
 	good     time.Time     // when snapshot was taken
 	snapshot Snapshot      // the last one
 	err      error         // of the last attempt
+	told     bool          // that there is none, since the last one
+}
+
+// begins is true once for each outage in which there is no snapshot.
+func (c *cachedSnapshot) begins() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.told
+	c.told = true
+	return !known
 }
 
 func (c *cachedSnapshot) get(ctx context.Context) (Snapshot, error) {
@@ -275,7 +288,7 @@ func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
 	defer c.mu.Unlock()
 	c.taken, c.taking, c.err = time.Now(), nil, err
 	if err == nil {
-		c.good, c.snapshot = c.taken, snapshot
+		c.good, c.snapshot, c.told = c.taken, snapshot, false
 	}
 	close(done)
 }

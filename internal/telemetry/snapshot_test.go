@@ -11,7 +11,7 @@ import (
 
 // TestStateOfBefore: while the state of runs cannot be had, the last one is exported for
 // a minute and then none, however seldom metrics are read and however long a request for
-// it takes.
+// it takes. An outage is reported once.
 func TestStateOfBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,12 +36,18 @@ func TestStateOfBefore(t *testing.T) {
 		reads("soon", 3, nil)
 		time.Sleep(time.Minute)
 		reads("later", 0, away)
+		if !c.begins() || c.begins() {
+			t.Error("an outage is not reported once")
+		}
 		broken = nil
 		time.Sleep(time.Minute)
 		reads("once it is back", 3, nil)
 		broken = away
 		time.Sleep(time.Hour)
 		reads("after an hour in which nobody has read", 0, nil)
+		if !c.begins() {
+			t.Error("the next outage is not reported")
+		}
 		time.Sleep(snapshotLimit)
 	})
 }
