@@ -71,6 +71,13 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureProcessCutOff", "perdure_need_up{instance=\"a\"} 0x60\nperdure_need_up{instance=\"b\"} 1x60", true},
 		{"PerdureProcessCutOff", "perdure_backend_up{instance=\"a\"} 0x60\nperdure_backend_up{instance=\"b\"} 0x60", false}, // PerdureBackendDown says it
 		{"PerdureProcessCutOff", "perdure_backend_up{instance=\"a\"} 1x60\nperdure_backend_up{instance=\"b\"} 1x60", false},
+		{"PerdureWorkerFails", "temporal_workflow_task_execution_failed_total{instance=\"a\"} 0+2x60\ntemporal_workflow_task_execution_failed_total{instance=\"b\"} 0x60", true}, // it lacks a key
+		{"PerdureWorkerFails", `temporal_workflow_task_execution_failed_total{instance="a"} 0x50 5x10`, false},                                                                   // one run that fails
+		{"PerdureWorkerFails", `temporal_workflow_task_execution_failed_total{instance="a"} 500x60`, false},                                                                      // long ago
+		{"PerdureProcessSilent", "up{job=\"p\", instance=\"a\"} 1x30 0x30\nup{job=\"p\", instance=\"b\"} 1x60\nperdure_need_up{job=\"p\", instance=\"b\"} 1x60", true},           // one of two is frozen
+		{"PerdureProcessSilent", "up{job=\"p\", instance=\"a\"} 1x30 0x30\nperdure_need_up{job=\"p\", instance=\"a\"} 1x30", true},                                               // the only one
+		{"PerdureProcessSilent", "up{job=\"p\", instance=\"a\"} 1x57 0x3\nperdure_need_up{job=\"p\", instance=\"b\"} 1x60", false},                                               // it is restarted
+		{"PerdureProcessSilent", "up{job=\"other\", instance=\"a\"} 0x60\nperdure_need_up{job=\"p\", instance=\"b\"} 1x60", false},
 		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x50 0x10`, true}, // such as with a full disk
 		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x59 0`, false},   // for a moment
 		{"PerdureNotReady", "perdure_need_up{instance=\"a\"} 0x60\nperdure_need_up{instance=\"b\"} 1x60", false},
@@ -107,7 +114,9 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureCredentialsMissing", `perdure_runs_waiting{perdure_waiting="credentials"} 3x30 0x30`, false},
 		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="backend"} 0x30 500x30`, true},  // a backend is away
 		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="backend"} 500x30 0x30`, false}, // and back
-		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="breaker"} 21x60`, true},
+		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="backend"} 0x30 1x30`, true},    // a tool that is called rarely
+		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="breaker"} 1x60`, true},
+		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="rate"} 21x60`, true},
 		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="rate"} 20x60`, false},
 		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="approval"} 5000x60`, false}, // thousands wait for people
 		{"PerdureGateForgotten", `perdure_gates_oldest_age_seconds{perdure_kind="approval"} 172801x60`, true},

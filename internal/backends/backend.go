@@ -173,9 +173,15 @@ func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) 
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	b.health.noteTry()
-	stop := time.AfterFunc(recallAfter, func() { b.recall(ctx) })
+	stop := time.AfterFunc(recallAfter, func() {
+		b.health.noteHung()
+		b.recall(ctx)
+	})
 	s, listed, err := b.begin(ctx, Caller{}, false)
 	stop.Stop()
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("it has not answered within %s", ConnectTimeout)
+	}
 	b.health.noteTried()
 	var ttl time.Duration
 	if err == nil {

@@ -150,6 +150,20 @@ func (x *exchange) cause(err error) error {
 	return err
 }
 
+// refusal is the error of a handshake. mcp-go takes every status of 400 to 499 for that of
+// a server that speaks SSE, which 404 and 405 may be.
+func (x *exchange) refusal(err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case !errors.Is(err, transport.ErrLegacySSEServer) || x.status == 0:
+		return err
+	case x.status == http.StatusNotFound, x.status == http.StatusMethodNotAllowed:
+		return fmt.Errorf("HTTP status %d %s: %w", x.status, http.StatusText(x.status), err)
+	}
+	return fmt.Errorf("HTTP status %d %s", x.status, http.StatusText(x.status))
+}
+
 // shortened cuts the text of an error, which may contain all that a server sent.
 func shortened(err error) error {
 	if err == nil || len(err.Error()) <= maxErrorText {

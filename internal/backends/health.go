@@ -82,6 +82,17 @@ func (h *health) noteError(err error) {
 	h.err = err
 }
 
+// noteHung notes that a try to connect takes long. A backend that is down already, or
+// starts for the first time, keeps what is known of it.
+func (h *health) noteHung() {
+	h.mu.Lock()
+	up := h.up
+	h.mu.Unlock()
+	if up {
+		h.noteDown(fmt.Errorf("it has not answered a new connection within %s", recallAfter))
+	}
+}
+
 // noteDown logs the first failure only, until the backend is up again.
 func (h *health) noteDown(err error) {
 	h.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,5 +58,55 @@ func TestAwaitHung(t *testing.T) {
 	}
 	if took := time.Since(began); took > acquireTimeout/2 {
 		t.Errorf("the call waited for %s", took)
+	}
+}
+
+// A backend that was up and answers no new connection is shown as down within seconds, long
+// before the try to connect ends.
+func TestBackendThatHangsIsDown(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	var hangs atomic.Bool
+	handler := eras[0].handler(newTestServer())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hangs.Load() {
+			<-ended
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(ended) })
+	p := open(t, httpConfig(server.URL))
+	hangs.Store(true)
+	s, _ := p.byName["be"].sessions.take()
+	p.byName["be"].sessions.release(s)
+	s.lose()
+	for began := time.Now(); p.Status()[0].Up; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 4*recallAfter {
+			t.Fatal("it is still shown as up")
+		}
+	}
+	if text := p.Status()[0].Error; !strings.Contains(text, "not answered a new connection") {
+		t.Errorf("it is down as %q", text)
+	}
+}
+
+// A backend that turns the handshake down is shown with the status that it has answered.
+func TestHandshakeTurnedDown(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]string{
+		http.StatusTooManyRequests: "initialising: HTTP status 429 Too Many Requests",
+		http.StatusForbidden:       "initialising: HTTP status 403 Forbidden",
+		http.StatusNotFound:        "initialising: HTTP status 404 Not Found: server returned 4xx for initialize POST, likely a legacy SSE server",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(server.Close)
+		p := openUnready(t, httpConfig(server.URL))
+		for began := time.Now(); !p.Status()[0].Tried && time.Since(began) < patience; time.Sleep(time.Millisecond) {
+		}
+		if got := p.Status()[0].Error; got != want {
+			t.Errorf("status %d is shown as %q, want %q", status, got, want)
+		}
 	}
 }

@@ -72,6 +72,8 @@ func (s *session) handshake(ctx context.Context) error {
 	if err := s.client.Start(s.ctx); err != nil {
 		return fmt.Errorf("connecting: %w", shortened(plain(err)))
 	}
+	x := &exchange{caller: ctx}
+	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	var req mcp.InitializeRequest
 	req.Params.ClientInfo = mcp.Implementation{Name: "perdure", Version: "1"}
 	result, err := s.client.Initialize(ctx, req)
@@ -80,7 +82,7 @@ func (s *session) handshake(ctx context.Context) error {
 		result, err = s.client.Initialize(ctx, req)
 	}
 	if err != nil {
-		return fmt.Errorf("initialising: %w", shortened(plain(err)))
+		return fmt.Errorf("initialising: %w", x.refusal(shortened(plain(err))))
 	}
 	s.version = result.ProtocolVersion
 	return nil

@@ -249,6 +249,28 @@ func TestDefinitionsOfAConfigMap(t *testing.T) {
 	}
 }
 
+// TestCertificatesAreReadAtTheStart: certificates of a backend are those of the moment in
+// which the configuration was read. A change of their file is not one of the configuration.
+func TestCertificatesAreReadAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	src, bundle := Sources{Config: filepath.Join(dir, "perdure.yaml")}, filepath.Join(dir, "ca.pem")
+	write(t, src.Config, "name: x\nbackends: [{name: a, url: \"https://a.example/mcp\", transport: streamable-http, caBundlePath: \""+bundle+"\"}]\n")
+	write(t, bundle, "first")
+	found, diags := Load(src)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	before := src.Stamp()
+	write(t, bundle, "another one")
+	if string(found.Backends[0].CACertificates) != "first" || src.Stamp() != before {
+		t.Errorf("certificates %q, the configuration is read again: %t", found.Backends[0].CACertificates, src.Stamp() != before)
+	}
+	if found, _ = Load(src); string(found.Backends[0].CACertificates) != "another one" {
+		t.Errorf("after a restart: %q", found.Backends[0].CACertificates)
+	}
+}
+
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

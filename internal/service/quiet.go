@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/secrets"
 )
 
@@ -33,10 +34,13 @@ func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // lacksKey reports whether a workflow task was given to another worker, which may have
-// the key of a signal; a warning follows.
+// the key of a signal, or of a payload; a warning follows.
 func lacksKey(r slog.Record) (is bool) {
 	r.Attrs(func(a slog.Attr) bool {
-		is = is || a.Key == "Error" && strings.Contains(a.Value.String(), secrets.ErrUnknownKey.Error())
+		if a.Key == "Error" {
+			text := a.Value.String()
+			is = strings.Contains(text, secrets.ErrUnknownKey.Error()) || strings.HasSuffix(text, payloads.ErrNoKey.Error())
+		}
 		return !is
 	})
 	return is

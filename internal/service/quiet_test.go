@@ -3,10 +3,12 @@ package service
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/secrets"
 )
 
@@ -19,6 +21,7 @@ func TestQuiet(t *testing.T) {
 	log.Info("Started Worker")
 	log.Error("Activity error.", "Error", "be_write failed")
 	log.Error("Workflow panic", "Error", secrets.ErrUnknownKey, "StackTrace", "goroutine 1")
+	log.Error("Workflow panic", "Error", fmt.Errorf("it was sealed with key \"k1\", %w", payloads.ErrNoKey), "StackTrace", "goroutine 1")
 	if out.Len() > 0 {
 		t.Errorf("logged: %s", &out)
 	}
