@@ -45,7 +45,8 @@ func (c *checker) script(n node) {
 	for _, m := range mistakes {
 		c.scriptMistake(n, m)
 	}
-	if len(mistakes) == 0 && program != nil {
+	if program != nil {
+		c.scriptNames(n, program)
 		(&callCheck{c.subject, c.surroundings}).scriptCalls(n, program)
 		for _, name := range program.Pending() {
 			if _, err := ParseModule(name); err != nil {

@@ -3,19 +3,53 @@ package definitions
 import (
 	"slices"
 
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/starlark"
 )
 
 // ScriptLanguage is Starlark with the functions that scripts have;
 // docs/scripts.md describes each.
 var ScriptLanguage = &starlark.Language{
-	Functions: []string{
-		"approve", "attempt", "call_tool", "call_workflow", "elicit", "fail", "iterate", "log", "map_parallel", "now",
-		"parallel", "policy", "print", "probe", "progress", "report", "retry", "skip_rest", "sleep", "template",
-		"tool_output", "try_call_tool", "typed", "undo", "within",
-	},
-	Values: []string{"data", "run"},
+	Functions: template.SortedKeys(scriptFunctions),
+	Values:    []string{"data", "run"},
 }
+
+// scriptFunctions has the functions of scripts with the arguments that they take by
+// name; nil = any, as they are those of a tool.
+var scriptFunctions = map[string][]string{
+	"approve":       {"message", "schema", "timeout", "by"},
+	"attempt":       {},
+	"call_tool":     nil,
+	"call_workflow": nil,
+	"elicit":        {"message", "schema", "timeout", "validate", "by", "mode"},
+	"fail":          {"sep", "code", "category"},
+	"iterate":       {"tool", "args", "page", "start", "items", "max_pages"},
+	"log":           {"sep"},
+	"map_parallel":  {"fn", "items", "max", "on_error"},
+	"now":           {},
+	"parallel":      {"fns", "max", "on_error", "after"},
+	"policy":        {"retries", "delay", "on_unknown", "probe", "undo"},
+	"print":         {"sep"},
+	"probe":         {"tool", "args", "delay", "timeout", "happened", "not_happened", "result"},
+	"progress":      {"done", "total", "message"},
+	"report":        {"error", "message"},
+	"retry":         {"fn", "attempts", "delay", "backoff"},
+	"skip_rest":     {"result"},
+	"sleep":         {"duration"},
+	"template":      {"text", "data", "kind"},
+	"tool_output":   nil,
+	"try_call_tool": nil,
+	"typed":         {},
+	"undo":          {"tool", "args", "timeout", "retries", "delay"},
+	"within":        {"timeout", "fn", "name"},
+}
+
+// FunctionArguments gives the arguments that a function of scripts takes by name; nil =
+// any.
+func FunctionArguments(name string) []string { return scriptFunctions[name] }
+
+// runFields are those of run.
+var runFields = []string{"id", "started"}
 
 // The kinds of calls in a script.
 const (

@@ -58,6 +58,16 @@ func (p *Program) Names() []string {
 	return append(slices.Sorted(maps.Keys(p.names)), p.language.Names()...)
 }
 
+// A Read is a use of a part of one of the host's values.
+type Read struct {
+	Name       // its Member is the field or the key
+	IsKey bool // it is value["key"] or value.get("key")
+}
+
+// Reads are the parts that the program reads of the host's values by names that it has
+// as literals, in the order of the source.
+func (p *Program) Reads() []Read { return slices.Clone(p.reads) }
+
 // Globals are the names that the host must define for the program to run.
 func (p *Program) Globals() []Name { return slices.Clone(p.globals) }
 
@@ -86,7 +96,11 @@ func (i *inspector) node(n syntax.Node) {
 			i.name(n, "")
 		case *syntax.DotExpr:
 			i.value(n)
+			i.read(n.X, n.Name.Name, false)
 			i.member(n.X, n.Name.Name)
+		case *syntax.IndexExpr:
+			i.read(n.X, literalText(n.Y), true)
+			return true
 		case *syntax.LambdaExpr:
 			i.lambda(n)
 		case *syntax.IfStmt:
@@ -266,6 +280,9 @@ func (i *inspector) call(n *syntax.CallExpr) {
 		i.member(n.Args[0], literalText(n.Args[1]))
 		return
 	}
+	if of, method := methodOf(n.Fn); method == "get" && len(n.Args) > 0 {
+		i.read(of, literalText(n.Args[0]), true)
+	}
 	c := i.seen(n)
 	if c.Func = i.hostFunction(n.Fn); c.Func == "" {
 		c.Free = i.freeName(n.Fn)
@@ -291,22 +308,40 @@ func (i *inspector) call(n *syntax.CallExpr) {
 	}
 }
 
+// read records the use of a part of one of the host's values.
+func (i *inspector) read(of syntax.Expr, part string, isKey bool) {
+	id, ok := unparen(of).(*syntax.Ident)
+	if ok && part != "" && isGlobal(id) && slices.Contains(i.language.Values, id.Name) {
+		name := Name{Name: id.Name, Member: part, File: i.file, Line: int(id.NamePos.Line), Column: int(id.NamePos.Col)}
+		i.program.reads = append(i.program.reads, Read{name, isKey})
+	}
+}
+
 // callee inspects what is called: a name, or an expression.
 func (i *inspector) callee(fn syntax.Expr) {
-	switch fn := unparen(fn).(type) {
-	case *syntax.Ident:
-		i.name(fn, "")
+	if id, ok := unparen(fn).(*syntax.Ident); ok {
+		i.name(id, "")
 		return
-	case *syntax.DotExpr:
-		i.member(fn.X, fn.Name.Name)
+	}
+	if of, name := methodOf(fn); name != "" {
+		i.read(of, name, false)
+		i.member(of, name)
 		return
-	case *syntax.CallExpr:
-		if isAttribute(fn) {
-			i.member(fn.Args[0], literalText(fn.Args[1]))
-			return
-		}
 	}
 	i.node(fn)
+}
+
+// methodOf is what an expression takes a method of, and the name of that.
+func methodOf(fn syntax.Expr) (of syntax.Expr, name string) {
+	switch fn := unparen(fn).(type) {
+	case *syntax.DotExpr:
+		return fn.X, fn.Name.Name
+	case *syntax.CallExpr:
+		if isAttribute(fn) {
+			return fn.Args[0], literalText(fn.Args[1])
+		}
+	}
+	return nil, ""
 }
 
 // isAttribute reports whether a call is x.name, of a name that is a method's.

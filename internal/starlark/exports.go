@@ -42,8 +42,8 @@ func (p Param) String() string {
 // Exports gives the names that a module exports, in the order of the text; none if it
 // cannot be parsed.
 func Exports(file, text string) []Export {
-	tree, ds := parse(file, text, Limits{}.WithDefaults())
-	if ds != nil {
+	tree, mistakes := parse(file, text, Limits{}.WithDefaults())
+	if mistakes != nil {
 		return nil
 	}
 	var all []Export

@@ -29,9 +29,14 @@ var predeclared = func() starlark.StringDict {
 
 // unavailable are names of Starlark that programs do not have, and why.
 var unavailable = map[string]string{
-	"set":   "use a dict, or unique(list)",
-	"bytes": "use a string",
-	"hash":  "compare the strings",
+	"set":        "use a dict, or unique(list)",
+	"bytes":      "use a string",
+	"hash":       "compare the strings",
+	"true":       "write True",
+	"false":      "write False",
+	"null":       "write None",
+	"undefined":  "write None",
+	"isinstance": "compare type(value), such as type(value) == \"string\"",
 }
 
 // has reports whether a name is one of the language.

@@ -17,7 +17,7 @@ type Load struct {
 // Loads gives what a text loads itself, each module once.
 func Loads(file, text string) ([]Load, Diagnostics) {
 	tree, ds := parse(file, text, Limits{}.WithDefaults())
-	if ds != nil {
+	if tree == nil {
 		return nil, ds
 	}
 	var loads []Load
@@ -26,7 +26,7 @@ func Loads(file, text string) ([]Load, Diagnostics) {
 			loads = append(loads, Load{name, int(l.Load.Line), int(l.Load.Col)})
 		}
 	}
-	return loads, nil
+	return loads, ds
 }
 
 func loadStatements(tree *syntax.File) []*syntax.LoadStmt {
@@ -39,7 +39,8 @@ func loadStatements(tree *syntax.File) []*syntax.LoadStmt {
 	return loads
 }
 
-// parse makes a tree of a text that is not nested too deeply.
+// parse makes a tree of a text that is not nested too deeply. With mistakes and a tree,
+// the tree is the text without them, to find others in.
 func parse(file, text string, limits Limits) (*syntax.File, Diagnostics) {
 	if line, column, ok := tooDeep(text, limits.Nesting); ok {
 		at := syntax.Position{Line: int32(line), Col: int32(column)}
@@ -47,13 +48,21 @@ func parse(file, text string, limits Limits) (*syntax.File, Diagnostics) {
 	}
 	options := fileOptions
 	tree, err := options.Parse(file, text, 0)
+	var ds Diagnostics
 	if err != nil {
-		return nil, diagnose(file, err)
+		ds = diagnose(file, err)
+		past, foreign, ok := readPast(file, text, ds[0].Line)
+		if ok {
+			tree, ds = past, foreign
+		}
+		if !ok || tree == nil {
+			return nil, ds
+		}
 	}
-	if ds := checkDepth(tree, limits.Nesting); ds != nil {
-		return nil, ds
+	if deep := checkDepth(tree, limits.Nesting); deep != nil {
+		return nil, append(ds, deep...)
 	}
-	return tree, nil
+	return tree, ds
 }
 
 // tooDeep finds the bracket at which a text is nested more deeply than a limit,

@@ -26,6 +26,7 @@ type Program struct {
 	pending  []string           // published modules that were not given, by the name that load uses
 	calls    []Call
 	globals  []Name
+	reads    []Read
 	names    map[string]bool // that the program defines
 }
 
@@ -54,7 +55,8 @@ func (p *Program) File() string { return p.main.file }
 func (p *Program) Pending() []string { return slices.Clone(p.pending) }
 
 // Compile makes a program of a source and of what it loads. Of the limits, Source
-// and Nesting count.
+// and Nesting count. A program with mistakes can be inspected, not executed; it is nil
+// if they leave nothing to inspect.
 func (l *Language) Compile(source Source, limits Limits) (*Program, Diagnostics) {
 	return l.compile(source, limits, true)
 }
@@ -75,10 +77,10 @@ func (l *Language) compile(source Source, limits Limits, isMain bool) (*Program,
 		return nil, ds
 	}
 	c.program.main = c.compile(source.File, source.Text, isMain)
-	if len(c.diagnostics) > 0 {
+	if c.program.main == nil {
 		return nil, c.diagnostics
 	}
-	return c.program, nil
+	return c.program, c.diagnostics
 }
 
 type compiler struct {
@@ -110,8 +112,8 @@ func (c *compiler) checkSize() Diagnostics {
 // compile makes a module of a text; nil where there were mistakes.
 func (c *compiler) compile(file, text string, isMain bool) *module {
 	tree, ds := parse(file, text, c.limits)
-	if ds != nil {
-		c.diagnostics = append(c.diagnostics, ds...)
+	c.diagnostics = append(c.diagnostics, ds...)
+	if tree == nil {
 		return nil
 	}
 	m := &module{file: file}
