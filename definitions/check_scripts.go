@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -52,7 +53,7 @@ func (c *callCheck) scriptCall(n node, names []string, call seenCall, pos Positi
 		return
 	case !ok && call.Value:
 		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable, and no backend has such a tool at present%s; the definition is not offered without it",
-			n.label, call.name, cmp.Or(template.DidYouMean(call.name, names), c.toolHint(call.name)))
+			n.label, call.name, cmp.Or(c.hyphenHint(n, call), template.DidYouMean(call.name, names), c.toolHint(call.name)))
 		return
 	case !ok:
 		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, cmp.Or(c.toolHint(call.name), template.DidYouMean(call.name, names)))
@@ -64,6 +65,29 @@ func (c *callCheck) scriptCall(n node, names []string, call seenCall, pos Positi
 	}
 	a := scriptArguments{callCheck: c, node: n, call: call, callee: toolNamed(call.name), pos: pos, at: at}
 	a.check(schema)
+}
+
+// hyphenated is a name that a script has with the hyphens of the tool, which are minus
+// signs there.
+var hyphenated = regexp.MustCompile(`^[\w.]+(?:-\w+)+`)
+
+// hyphenHint is how scripts spell the tool that is written at a call with its hyphens;
+// "" = none is.
+func (c *callCheck) hyphenHint(n node, call seenCall) string {
+	text, ok := n.step.Modules[call.File]
+	place := n.path + " " + call.File
+	if call.File == n.step.file() {
+		text, ok, place = n.step.Script, true, template.AtMember(n.path, "script")
+	}
+	at := c.offsetOf(place, text, call.Line, call.Column)
+	if !ok || at < 0 {
+		return ""
+	}
+	name := strings.ReplaceAll(hyphenated.FindString(text[at:]), "-", "_")
+	if _, known := c.tools(name); name == "" || !known {
+		return ""
+	}
+	return " (did you mean " + name + "? Scripts write _ for the - of a name)"
 }
 
 func (c *callCheck) isComposite(name string) bool {

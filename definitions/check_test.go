@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +77,7 @@ func testTools(t *testing.T) Tools {
 	tools := listedTools(t)
 	return func(name string) (Tool, bool) {
 		for _, tool := range tools {
-			if tool.Name == name || tool.Backend+"."+tool.Original == name {
+			if tool.Name == name || tool.Backend+"."+tool.Original == name || slices.Contains(Spellings(tool.Name, tool.Backend, tool.Original), name) {
 				return tool, true
 			}
 		}

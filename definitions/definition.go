@@ -327,6 +327,6 @@ type Tool struct {
 	Description string `json:"-"` // the backend's; runs do not carry it
 }
 
-// Tools finds a tool by the name that a step uses: the exposed name, or
-// backend.originalName.
+// Tools finds a tool by the name that a step uses: the exposed name,
+// backend.originalName, or either as scripts spell it.
 type Tools func(name string) (Tool, bool)

@@ -268,6 +268,12 @@ func FunctionName(tool string) (name string, ok bool) {
 	return name, ScriptLanguage.Callable(name)
 }
 
+// Spellings are the names of a tool as scripts spell it, in which letters that no identifier
+// has are underscores: github.pull_request for pull-request.
+func Spellings(tool, backend, original string) []string {
+	return []string{Identifier(tool), Identifier(backend) + "." + Identifier(original)}
+}
+
 // MatchesTool reports whether one of the names and patterns matches the name of a tool.
 func MatchesTool(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {

@@ -29,13 +29,12 @@ func StepTools(all Finder) definitions.Tools {
 	}
 }
 
-// bySpelling has tools by their names as scripts spell them, in which letters that no
-// identifier has are underscores: github.pull_request for pull-request. nil = ambiguous.
+// bySpelling has tools by their names as scripts spell them; nil = ambiguous.
 func bySpelling(tools []backends.Tool) map[string]*backends.Tool {
 	found := make(map[string]*backends.Tool, 2*len(tools))
 	for i := range tools {
 		t := &tools[i]
-		for _, name := range []string{definitions.Identifier(t.Name), definitions.Identifier(t.Backend) + "." + definitions.Identifier(t.Original)} {
+		for _, name := range definitions.Spellings(t.Name, t.Backend, t.Original) {
 			if other, ok := found[name]; ok && other != t {
 				found[name] = nil
 			} else {

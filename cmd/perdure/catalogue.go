@@ -52,8 +52,16 @@ func toolsOf(listed []remoteTool) (toolsByName, error) {
 type toolsByName map[string]definitions.Tool
 
 func (t toolsByName) find(name string) (definitions.Tool, bool) {
-	tool, ok := t[name]
-	return tool, ok
+	if tool, ok := t[name]; ok {
+		return tool, true
+	}
+	spelled := slices.DeleteFunc(t.list(), func(tool definitions.Tool) bool {
+		return !slices.Contains(definitions.Spellings(tool.Name, tool.Backend, tool.Original), name)
+	})
+	if len(spelled) != 1 { // none, or ambiguous
+		return definitions.Tool{}, false
+	}
+	return spelled[0], true
 }
 
 // list lists each tool once.

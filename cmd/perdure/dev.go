@@ -13,12 +13,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
@@ -83,7 +85,7 @@ func (d devCommand) Run(ctx context.Context, c *console) error {
 	found, diags := config.Load(src)
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
-		return errReported
+		return mistakenFiles(diags)
 	}
 	log := d.logger(c.err, found.LogLevel)
 	warnOf(log, diags)
@@ -220,7 +222,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	}()
 	go s.Reload(ctx, src)
 	return s.Serve(ctx, listener, s.Clients(), func() <-chan error {
-		banner(c, dev, d.Data, found, keys, d.Stdio)
+		banner(c, dev, d.Data, found, s.Withheld(), keys, d.Stdio)
 		ended := make(chan error, 2)
 		go func() { ended <- temporal.AwaitDataLoss(ctx) }()
 		if d.Stdio {
@@ -333,12 +335,12 @@ func (d devCommand) take(given *string, standard, flag string, anyPort bool) (li
 }
 
 // banner prints where everything is and what to try.
-func banner(c *console, dev devFile, data string, found *config.Loaded, keys service.Keys, stdio bool) {
+func banner(c *console, dev devFile, data string, found *config.Loaded, withheld []string, keys service.Keys, stdio bool) {
 	out, mark, terminal := c.out, c.outStyle, c.outTerminal
 	if stdio {
 		out, mark, terminal = c.err, c.errStyle, c.errTerminal
 	}
-	fmt.Fprintf(out, `%s is ready: %s of %s
+	fmt.Fprintf(out, `%s is ready: %s of %s%s
 
   MCP endpoint  %s
   Approvals     %s
@@ -349,9 +351,17 @@ func banner(c *console, dev devFile, data string, found *config.Loaded, keys ser
   for an MCP client:
   {"mcpServers": {"perdure": {"type": "http", "url": %q}}}
 
-`, mark(bold, "perdure"), service.Plural(len(found.Definitions), "composite tool"), service.Plural(len(found.Backends), "backend"),
+`, mark(bold, "perdure"), service.Plural(len(found.Definitions), "composite tool"), service.Plural(len(found.Backends), "backend"), withheldNote(withheld),
 		mark(green, dev.MCP), approvalsLine(dev, keys, terminal), cmp.Or(dev.UI, "off"),
-		dev.Temporal, strings.Join(dev.TemporalInternal, ", "), temporalKey(data), suggestedCall(found), dev.MCP)
+		dev.Temporal, strings.Join(dev.TemporalInternal, ", "), temporalKey(data), suggestedCall(found, withheld), dev.MCP)
+}
+
+// withheldNote says which of the composite tools are not offered; "" = all are.
+func withheldNote(withheld []string) string {
+	if len(withheld) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; not offered at present: %s (perdure definitions says why)", strings.Join(withheld, ", "))
 }
 
 // approvalsLine is how to reach the approvals page. Only a terminal shows the link
@@ -368,16 +378,17 @@ func approvalsLine(dev devFile, keys service.Keys, terminal bool) string {
 }
 
 // suggestedCall is a command to try: a call of prepare_review, or else of the first
-// composite tool.
-func suggestedCall(found *config.Loaded) string {
-	if len(found.Definitions) == 0 {
-		return "tools"
-	}
-	first := found.Definitions[0]
+// composite tool that is offered.
+func suggestedCall(found *config.Loaded, withheld []string) string {
+	var first *definitions.Definition
 	for _, d := range found.Definitions {
-		if d.Name == "prepare_review" {
+		isOffered := !slices.Contains(withheld, d.Name)
+		if isOffered && (first == nil || d.Name == "prepare_review") {
 			first = d
 		}
+	}
+	if first == nil {
+		return "tools"
 	}
 	command := "call " + first.Name
 	required, _ := first.Parameters["required"].([]any)

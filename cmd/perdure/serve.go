@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/service"
 )
@@ -127,7 +128,7 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	found, diags := config.Load(src)
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
-		return errReported
+		return mistakenFiles(diags)
 	}
 	log := f.logger(c.err, found.LogLevel)
 	warnOf(log, diags)
@@ -198,4 +199,9 @@ func taken(err error, flag, address string) error {
 	}
 	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "bind: "), "listen: ")
 	return fmt.Errorf("cannot listen on %s: %s; set another address with %s", address, reason, flag)
+}
+
+// mistakenFiles ends a command whose files have mistakes, which were printed.
+func mistakenFiles(diags definitions.Diagnostics) error {
+	return fmt.Errorf("nothing was started (%s): correct the files and start again; perdure explain CHECK explains a check in brackets", verdict(diags))
 }

@@ -109,6 +109,17 @@ func (s *Service) phase() string {
 	return ""
 }
 
+// Withheld names the composite tools that cannot be offered at present; perdure
+// definitions says why.
+func (s *Service) Withheld() (names []string) {
+	for _, c := range s.front.gateway.Composites() {
+		if !c.Available {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // status is what a caller may know of the service.
 func (s *Service) status(ctx context.Context, who auth.Identity, reasons []string) ServerStatus {
 	status := ServerStatus{
