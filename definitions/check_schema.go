@@ -324,6 +324,6 @@ func (c *schemaCheck) constants(path, label string, p *Property) {
 		c.report(at, c.def.At(at), fatalUnless(p.Default != nil), "output", "%s: value is the text %s, which is no %s; templates stand in {{ }}", label, template.Excerpt(p.Value), p.Type)
 	}
 	if p.Default != nil && !fits(p.Default) {
-		c.warnf(template.AtMember(path, "default"), "default", "%s: the default is %s, and the type %s", label, template.Describe(p.Default), p.Type)
+		c.errorf(template.AtMember(path, "default"), "output", "%s: the default is %s, and the type %s", label, template.Describe(p.Default), p.Type)
 	}
 }
