@@ -91,6 +91,8 @@ func TestExpandArguments(t *testing.T) {
 		{"missing within an array is null", `{"a":["{{.params.nope}}","{{.params.big}}",["{{.params.nope}}"]]}`, typed, `{"a":[null,12345678,[null]]}`},
 		{"json of missing", `{"a":"{{json .params.nope}}","o":"{{json .params.null}}","s":"{{json .params.nope}}"}`, typed, `{"s":"null"}`},
 		{"nested", `{"o":{"i":"{{.params.big}}","l":["{{.params.price}}","1"]},"q":{"i":"1"}}`, typed, `{"o":{"i":12345678,"l":[1234567.5,1]},"q":{"i":"1"}}`},
+		{"texts within JSON text", `{"a":"[\"1\", {{.params.big}}, [\"2\"], \"x\"]","o":"{\"i\":\"1\",\"l\":[\"1.5\"],\"k\":\"1\"}","pair":"[\"1\",\"1\",\"1\",\"1\"]"}`, typed, `{"a":[1,12345678,["2"],"x"],"o":{"i":1,"k":"1","l":[1.5]},"pair":[1,"1",true,true]}`},
+		{"texts within a value", `{"a":"{{fromJson \"[\\\"1\\\", null]\"}}","o":"{{dict \"i\" \"7\" \"l\" (list \"2\" \"y\")}}"}`, typed, `{"a":[1,null],"o":{"i":7,"l":[2,"y"]}}`},
 		{"references", `{"ref":"{{.params.big}}","loop":"{{.params.big}}"}`, typed, `{"loop":"12345678","ref":12345678}`},
 		{"alternatives", `{"any":"12","si":"12","ni":"12","all":"true","enum":"1","words":"1"}`, typed, `{"all":true,"any":12,"enum":1,"ni":12,"si":"12","words":"1"}`},
 		{"the first alternative that fits", `{"any":"x","ni":"x","either":"{\"a\":1}"}`, typed, `{"any":"x","either":{"a":1},"ni":"x"}`},

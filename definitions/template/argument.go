@@ -121,7 +121,7 @@ func (a Argument) Expand(data any, schema Schema, path string) (v any, ok bool, 
 	switch {
 	case a.Template != nil:
 		v, ok, err := a.Template.ExpandAs(data, schema.Kinds())
-		return v, ok, InField(path, err)
+		return schema.read(v), ok, InField(path, err)
 	case a.Elements != nil:
 		array := make([]any, len(a.Elements))
 		for i, element := range a.Elements {

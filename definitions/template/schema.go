@@ -167,15 +167,63 @@ func (p Schema) Property(name string) Schema {
 func (p Schema) Item(i int) Schema {
 	var found []any
 	for _, schema := range p.schemas {
-		prefix, _ := schema["prefixItems"].([]any)
-		if old, ok := schema["items"].([]any); ok {
-			prefix = old // before draft 2020-12
-		}
-		if i < len(prefix) {
+		if prefix := prefixItems(schema); i < len(prefix) {
 			found = append(found, prefix[i])
 		} else if items, ok := schema["items"]; ok {
 			found = append(found, items)
 		}
 	}
 	return schemaAt(p.root, found...)
+}
+
+// read gives v with the texts within it, at any depth, read as the types that their places
+// take. It leaves v itself alone, which may be the data of templates.
+func (p Schema) read(v any) any {
+	if len(p.schemas) == 0 {
+		return v
+	}
+	switch v := v.(type) {
+	case []any:
+		array, fixed := make([]any, len(v)), p.fixedItems()
+		rest := p.Item(fixed)
+		for i, element := range v {
+			if i < fixed {
+				array[i] = p.Item(i).readText(element)
+			} else {
+				array[i] = rest.readText(element)
+			}
+		}
+		return array
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name, member := range v {
+			object[name] = p.Property(name).readText(member)
+		}
+		return object
+	}
+	return v
+}
+
+func (p Schema) readText(v any) any {
+	if text, ok := v.(string); ok {
+		v = ReadAs(text, p.Kinds())
+	}
+	return p.read(v)
+}
+
+// fixedItems is how many elements have places of their own.
+func (p Schema) fixedItems() (n int) {
+	for _, schema := range p.schemas {
+		n = max(n, len(prefixItems(schema)))
+	}
+	return n
+}
+
+// prefixItems gives the schemas of the first elements.
+func prefixItems(schema map[string]any) []any {
+	if old, ok := schema["items"].([]any); ok { // before draft 2020-12
+		return old
+	}
+	prefix, _ := schema["prefixItems"].([]any)
+	return prefix
 }

@@ -44,7 +44,7 @@ func setType(in any, place Schema, path []string) error {
 			return setType(in[name], inner, path[1:])
 		}
 		v, ok, err := ofKinds(in[name], inner.Kinds(), "", "")
-		if in[name] = v; !ok {
+		if in[name] = inner.read(v); !ok {
 			delete(in, name)
 		}
 		return err
@@ -56,7 +56,9 @@ func setType(in any, place Schema, path []string) error {
 		if len(path) > 1 {
 			return setType(in[i], place.Item(i), path[1:])
 		}
-		in[i], _, err = ofKinds(in[i], place.Item(i).Kinds(), "", "")
+		inner := place.Item(i)
+		v, _, err := ofKinds(in[i], inner.Kinds(), "", "")
+		in[i] = inner.read(v)
 		return err
 	}
 	return fmt.Errorf("there is no %s", Excerpt(name))
