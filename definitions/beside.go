@@ -11,7 +11,24 @@ import (
 var contentName = regexp.MustCompile(`^(text(_[1-9][0-9]*)?|image_(0|[1-9][0-9]*)|resource(_[1-9][0-9]*)?)$`)
 
 // A tool may give content blocks beside its structured content. The output has the
-// structured content, and the blocks that templates name: .steps.read.output.text.
+// structured content, and the blocks that templates name: .steps.read.output.text, or
+// .steps.read.content.text, which is the same.
+
+// ContentBlocks is the content of a step that calls a tool: the content blocks of its
+// output, by name; nil = it has none.
+func ContentBlocks(output any) any {
+	members, _ := output.(map[string]any)
+	blocks := map[string]any{}
+	for name, block := range members {
+		if contentName.MatchString(name) {
+			blocks[name] = block
+		}
+	}
+	if len(blocks) == 0 {
+		return nil
+	}
+	return blocks
+}
 
 // noteBeside finds the content blocks that the templates name, by step: those of other
 // steps, and those of the step itself that its compensation and its collect read.
@@ -32,7 +49,7 @@ func (p *Program) noteBeside() {
 func (p *Program) namedIn(read []*template.Template) {
 	for _, t := range read {
 		for _, ref := range t.Refs() {
-			if ref.Root != "steps" || len(ref.Path) <= 2 || ref.Path[1] != "output" {
+			if ref.Root != "steps" || len(ref.Path) <= 2 || ref.Path[1] != "output" && ref.Path[1] != "content" {
 				continue
 			}
 			if i := slices.IndexFunc(p.Steps, func(n *Node) bool { return n.ID == ref.Path[0] }); i >= 0 {

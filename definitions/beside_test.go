@@ -20,14 +20,14 @@ steps:
     collection: "[1]"
     step: {type: forEach, collection: "[1]", step: {tool: be_read}, collect: "{{.output.resource}} {{.output.title}}"}
   - {id: code, type: script, script: "return be_read()"}
-  - {id: last, tool: be_read, arguments: {a: "{{.steps.plain.output.image_0}} {{.steps.code.output.text}}"}, dependsOn: [plain, code]}
+  - {id: last, tool: be_read, arguments: {a: "{{.steps.plain.output.image_0}} {{.steps.plain.content.text}} {{.steps.code.output.text}}"}, dependsOn: [plain, code]}
 `)
 	p, err := Compile(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[StepPath]string{
-		"read": "text", "plain": "image_0", "each[0]/step[3]": "resource", "last": "",
+		"read": "text", "plain": "image_0 text", "each[0]/step[3]": "resource", "last": "",
 		"read/compensate#1": "", "code/main:1": "", "nowhere": "",
 	} {
 		if got := strings.Join(p.Beside(path), " "); got != want {

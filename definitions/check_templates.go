@@ -356,7 +356,15 @@ func (c *templateCheck) stepReference(r read, ref template.Ref) {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, but a step has %s%s",
 			r.label, r.field, r.what[0], r.step, strings.Join(stepFields, ", "), meantField(r.what[0], r.step, c.steps[r.step]))
 	}
-	if s := c.steps[r.step]; len(r.what) > 0 && !s.Type.Traits().Asks && slices.Contains(answerFields, r.what[0]) {
+	switch s := c.steps[r.step]; {
+	case len(r.what) == 0 || s.Type.Traits().Asks || !slices.Contains(answerFields, r.what[0]):
+	case r.what[0] == "content" && s.Type.Traits().Blocks:
+		if len(r.what) > 1 && contentName.MatchString(r.what[1]) {
+			r.what = append([]string{"output"}, r.what[1:]...)
+		} else {
+			c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads the content of step %q, which has only the blocks that templates name, such as .steps.ID.content.text; read one of those, or the output", r.label, r.field, r.step)
+		}
+	default:
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, which only a step of type elicitation has", r.label, r.field, r.what[0], r.step)
 	}
 	c.knownOutput(r, c.steps[r.step])

@@ -42,6 +42,7 @@ type Traits struct {
 	Composed bool // it has several parts, each recorded by itself
 	Retried  bool // onError may be retry; if not always, Check decides
 	Sure     bool // it cannot fail once its time has come
+	Blocks   bool // its content is the content blocks of its output
 	Counts   bool // if it continues, its output is there also when parts of it have failed
 }
 

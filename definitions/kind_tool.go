@@ -15,7 +15,7 @@ func (toolKind) Keys() StepKeys {
 	return StepKeys{Own: []string{"tool", "arguments", "onUnknown", "probe", "compensate"}, Must: []string{"tool"}}
 }
 
-func (toolKind) Traits() Traits { return Traits{Retried: true} }
+func (toolKind) Traits() Traits { return Traits{Retried: true, Blocks: true} }
 
 func (toolKind) Output(*Step) []string { return nil }
 

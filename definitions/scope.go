@@ -18,7 +18,7 @@ type StepScope struct {
 	Status  string    // completed, failed, skipped
 	Output  any       // nil = none: every field of it is missing
 	Action  string    // of an elicitation: accept, decline, cancel, timeout; "" = none
-	Content any       // of an accepted elicitation, or of the defaultResults of another; nil = none
+	Content any       // of an accepted elicitation, or of the defaultResults of another; of a tool, its ContentBlocks; nil = none
 	By      string    // who answered an elicitation; "" = unanswered, or unknown
 	At      time.Time // when it was answered or expired; zero = neither
 	Error   string    // of a failed step; "" = none

@@ -118,8 +118,11 @@ func templateError(n *definitions.Node, at place, err error) *Error {
 }
 
 // scope is what templates see of a step that has ended.
-func (s *stepState) scope() definitions.StepScope {
+func (s *stepState) scope(n *definitions.Node) definitions.StepScope {
 	seen := definitions.StepScope{Status: string(s.status), Output: s.output, Content: s.content, Error: s.err}
+	if n.Step.Type.Traits().Blocks {
+		seen.Content = definitions.ContentBlocks(s.output)
+	}
 	if a := s.answer; a != nil {
 		seen.Action, seen.By, seen.At = a.Action, a.AnsweredBy, a.At
 	}

@@ -72,7 +72,7 @@ func (st *steps) settle(ctx workflow.Context, n *definitions.Node) (first *defin
 	ended := st.states[n.ID]
 	switch ended.status {
 	case stepCompleted, stepFailed, stepSkipped:
-		st.seen[n.ID] = ended.scope().Data()
+		st.seen[n.ID] = ended.scope(n).Data()
 	}
 	for _, next := range ended.after {
 		s := st.states[next.ID]

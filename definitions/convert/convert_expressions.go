@@ -235,6 +235,8 @@ func (d *translation) step(path []string) (expression, bool) {
 	}
 	rest := path[2:]
 	switch name := path[1]; {
+	case name == "content" && d.converter.givesBlocks(path[0]):
+		return d.cannot(".steps.%s.content", path[0])
 	case name == "output" && state.plain:
 		return d.get(expression{code: state.code}, rest), true
 	case name == "output":
@@ -257,6 +259,11 @@ func (d *translation) step(path []string) (expression, bool) {
 		e.kind = "string"
 	}
 	return d.get(e, rest), true
+}
+
+// givesBlocks reports whether the content of a step is the content blocks of its output.
+func (c *converter) givesBlocks(id string) bool {
+	return slices.ContainsFunc(c.program.Steps, func(n *definitions.Node) bool { return n.ID == id && n.Step.Type.Traits().Blocks })
 }
 
 // alwaysAsked reports whether the output of a step is always that of an elicitation,

@@ -73,6 +73,9 @@ func (d *dot) members(field, root string, paths [][]string) (string, error) {
 			if code = step.whole(); ok && !step.plain && slices.ContainsFunc(paths, func(path []string) bool { return len(path) < 2 || !slices.Contains(stateFields, path[1]) }) {
 				code = fmt.Sprintf("seen(%s)", code)
 			}
+			if ok && d.converter.givesBlocks(name) && slices.ContainsFunc(paths, readsContent) {
+				code = fmt.Sprintf("with_blocks(%s)", code)
+			}
 		case "workflow":
 			var e expression
 			if e, ok = d.workflow(name); !ok {
@@ -86,6 +89,9 @@ func (d *dot) members(field, root string, paths [][]string) (string, error) {
 	}
 	return "{" + strings.Join(parts, ", ") + "}", nil
 }
+
+// readsContent reports whether a path below .steps may lead to the content of a step.
+func readsContent(path []string) bool { return len(path) < 2 || path[1] == "content" }
 
 // stateFields are those of .steps.ID.
 var stateFields = []string{"status", "output", "error", "action", "content", "by", "at"}

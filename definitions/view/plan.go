@@ -381,7 +381,7 @@ func afterStep(s *definitions.Step, runs Certainty, problem string) any {
 	case runs == Depends || problem != "" || s.Continues():
 		return template.Unknown{}
 	case !s.Type.Traits().Asks:
-		return template.Partial{"status": "completed", "error": "", "output": template.Unknown{}}
+		return template.Partial{"status": "completed", "error": "", "output": template.Unknown{}, "content": template.Unknown{}}
 	case continuesAfter(s.OnDecline) || continuesAfter(s.OnCancel):
 		return template.Unknown{}
 	}
