@@ -17,57 +17,57 @@ type foreign struct {
 	certain bool           // it is a mistake wherever it is, and not only where the parser stops
 }
 
-func construct(form, advice, instead string) foreign {
-	return foreign{form: regexp.MustCompile(form), advice: advice, instead: instead, certain: true}
+func construct(form *regexp.Regexp, advice, instead string) foreign {
+	return foreign{form: form, advice: advice, instead: instead, certain: true}
 }
 
-func perhapsConstruct(form, advice, instead string) foreign {
-	return foreign{form: regexp.MustCompile(form), advice: advice, instead: instead}
+func perhapsConstruct(form *regexp.Regexp, advice, instead string) foreign {
+	return foreign{form: form, advice: advice, instead: instead}
 }
 
 const annotations = "there are no types of variables and functions: leave them out"
 
 // foreignStatements are whole lines: the first that fits counts.
 var foreignStatements = []foreign{
-	construct(`^(\s*)try\s*:$`, "there is no try: r = attempt(fn), or r = try_call_tool(\"name\", {…}), and look at r.ok, r.value and r.error", "${1}if 1:"),
-	construct(`^(\s*)except\b.*\bas\s+(\w+)\s*:$`, "", "${1}for $2 in []:"),
-	construct(`^(\s*)(except\b.*|finally\s*):$`, "", "${1}if 1:"),
-	construct(`^(\s*)import\s+(?:[\w.]+\s+as\s+)?(\w+)\s*$`, "there is no import: json, math and time are there; load(\"lib.star\", \"name\") takes functions of a file beside the definition", "$1$2 = 0"),
-	construct(`^(\s*)from\s+\S+\s+import\s+([\w, ]+)$`, "there is no import: load(\"lib.star\", \"name\") takes functions of a file beside the definition", "$1$2 = 0"),
-	construct(`^\s*(from|import)\b.*$`, "there is no import: load(\"lib.star\", \"name\") takes functions of a file beside the definition", ""),
-	construct(`^(\s*)class\s+(\w+)[^:]*:$`, "there are no classes: use functions, and a dict or struct(name = value) for what belongs together", "${1}def $2():"),
-	construct(`^(\s*)raise\b.*$`, "there is no raise: fail(\"message\") ends the script with an error", "${1}pass"),
-	construct(`^(\s*)(global|nonlocal)\b.*$`, "functions do not assign to variables outside of them: let them return the value, or change a dict or a list", "${1}pass"),
-	construct(`^(\s*)with\b.*\bas\s+(\w+)\s*:$`, "there is no with: a script has no files or connections; call a tool, and within(timeout, fn) for a time limit", "${1}for $2 in []:"),
-	construct(`^(\s*)async\s+(def|for)\b`, "there is no async: every call waits for its result; parallel([fn, …]) and map_parallel(fn, items) call side by side", "$1$2"),
-	construct(`^(\s*)yield\b.*$`, "there is no yield: return a list", "${1}pass"),
-	construct(`^(\s*)del\b.*$`, "there is no del: d.pop(key) removes a key of a dict, l.pop(i) an element of a list", "${1}pass"),
-	perhapsConstruct(`^(\s*)assert\s+.*$`, "there is no assert: if not …: fail(\"message\")", "${1}pass"),
-	perhapsConstruct(`^(\s*)(?:const|let|var)\s+(\w+\s*=)`, "variables are not declared: write name = value", "$1$2"),
-	perhapsConstruct(`^(\s*)(?:else\s*if|elseif|elsif)\b`, "write elif", "${1}elif"),
-	perhapsConstruct(`^(\s*)(?:switch|match)\b.*:$`, "there is no match: write if, elif and else", ""),
-	perhapsConstruct(`^\s*(?:function|func)\b.*$`, "a function is def name(…):", ""),
-	perhapsConstruct(`^(\s*)print\s+[^(=.].*$`, "print is a function: print(…)", "${1}pass"),
-	perhapsConstruct(`^\s*@\w.*$`, "there are no decorators: call the function with the other one", ""),
-	perhapsConstruct(`^(\s*\w+)\s*:\s*[\w\[\]|., ]+(=[^=])`, annotations, "$1 $2"),
-	perhapsConstruct(`^\s*def\s+\w+\(.*\)\s*->.*$`, annotations, ""),
-	perhapsConstruct(`^\s*def\s+\w+\([^)]*\w\s*:.*$`, annotations, ""),
+	construct(regexp.MustCompile(`^(\s*)try\s*:$`), "there is no try: r = attempt(fn), or r = try_call_tool(\"name\", {…}), and look at r.ok, r.value and r.error", "${1}if 1:"),
+	construct(regexp.MustCompile(`^(\s*)except\b.*\bas\s+(\w+)\s*:$`), "", "${1}for $2 in []:"),
+	construct(regexp.MustCompile(`^(\s*)(except\b.*|finally\s*):$`), "", "${1}if 1:"),
+	construct(regexp.MustCompile(`^(\s*)import\s+(?:[\w.]+\s+as\s+)?(\w+)\s*$`), "there is no import: json, math and time are there; load(\"lib.star\", \"name\") takes functions of a file beside the definition", "$1$2 = 0"),
+	construct(regexp.MustCompile(`^(\s*)from\s+\S+\s+import\s+([\w, ]+)$`), "there is no import: load(\"lib.star\", \"name\") takes functions of a file beside the definition", "$1$2 = 0"),
+	construct(regexp.MustCompile(`^\s*(from|import)\b.*$`), "there is no import: load(\"lib.star\", \"name\") takes functions of a file beside the definition", ""),
+	construct(regexp.MustCompile(`^(\s*)class\s+(\w+)[^:]*:$`), "there are no classes: use functions, and a dict or struct(name = value) for what belongs together", "${1}def $2():"),
+	construct(regexp.MustCompile(`^(\s*)raise\b.*$`), "there is no raise: fail(\"message\") ends the script with an error", "${1}pass"),
+	construct(regexp.MustCompile(`^(\s*)(global|nonlocal)\b.*$`), "functions do not assign to variables outside of them: let them return the value, or change a dict or a list", "${1}pass"),
+	construct(regexp.MustCompile(`^(\s*)with\b.*\bas\s+(\w+)\s*:$`), "there is no with: a script has no files or connections; call a tool, and within(timeout, fn) for a time limit", "${1}for $2 in []:"),
+	construct(regexp.MustCompile(`^(\s*)async\s+(def|for)\b`), "there is no async: every call waits for its result; parallel([fn, …]) and map_parallel(fn, items) call side by side", "$1$2"),
+	construct(regexp.MustCompile(`^(\s*)yield\b.*$`), "there is no yield: return a list", "${1}pass"),
+	construct(regexp.MustCompile(`^(\s*)del\b.*$`), "there is no del: d.pop(key) removes a key of a dict, l.pop(i) an element of a list", "${1}pass"),
+	perhapsConstruct(regexp.MustCompile(`^(\s*)assert\s+.*$`), "there is no assert: if not …: fail(\"message\")", "${1}pass"),
+	perhapsConstruct(regexp.MustCompile(`^(\s*)(?:const|let|var)\s+(\w+\s*=)`), "variables are not declared: write name = value", "$1$2"),
+	perhapsConstruct(regexp.MustCompile(`^(\s*)(?:else\s*if|elseif|elsif)\b`), "write elif", "${1}elif"),
+	perhapsConstruct(regexp.MustCompile(`^(\s*)(?:switch|match)\b.*:$`), "there is no match: write if, elif and else", ""),
+	perhapsConstruct(regexp.MustCompile(`^\s*(?:function|func)\b.*$`), "a function is def name(…):", ""),
+	perhapsConstruct(regexp.MustCompile(`^(\s*)print\s+[^(=.].*$`), "print is a function: print(…)", "${1}pass"),
+	perhapsConstruct(regexp.MustCompile(`^\s*@\w.*$`), "there are no decorators: call the function with the other one", ""),
+	perhapsConstruct(regexp.MustCompile(`^(\s*\w+)\s*:\s*[\w\[\]|., ]+(=[^=])`), annotations, "$1 $2"),
+	perhapsConstruct(regexp.MustCompile(`^\s*def\s+\w+\(.*\)\s*->.*$`), annotations, ""),
+	perhapsConstruct(regexp.MustCompile(`^\s*def\s+\w+\([^)]*\w\s*:.*$`), annotations, ""),
 }
 
 // foreignParts are parts of lines: each counts. What reads past them has their length.
 var foreignParts = []foreign{
-	construct(`\b[fF](["'])`, "there are no f-strings: \"… %s\" % value, or \"… {}\".format(value)", " $1"),
-	construct(`\bis not\b`, "there is no is: write !=, such as x != None", "!=    "),
-	construct(`\bis\b`, "there is no is: write ==, such as x == None", "=="),
-	construct(`\bawait\b`, "there is no await: every call waits for its result; leave it out", "0 or "),
-	construct(`:=`, "there is no :=: assign on a line of its own", ""),
-	construct(` && `, "there is no &&: write and", " or "),
-	construct(` \|\| `, "there is no ||: write or", " or "),
-	construct(`!(\w|\()`, "there is no !: write not", "-$1"),
-	construct(`\?`, "there is no ?: write value if condition else other", ""),
-	construct(`(\+\+|--)\s*$`, "there is no ++ or --: write x += 1 or x -= 1", ""),
-	construct(`[=!]==`, "there is no ===: write == or !=", ""),
-	perhapsConstruct(`[\w)\]]\s*\*\*\s*[\w(]`, "there is no **: math.pow(x, y)", ""),
+	construct(regexp.MustCompile(`\b[fF](["'])`), "there are no f-strings: \"… %s\" % value, or \"… {}\".format(value)", " $1"),
+	construct(regexp.MustCompile(`\bis not\b`), "there is no is: write !=, such as x != None", "!=    "),
+	construct(regexp.MustCompile(`\bis\b`), "there is no is: write ==, such as x == None", "=="),
+	construct(regexp.MustCompile(`\bawait\b`), "there is no await: every call waits for its result; leave it out", "0 or "),
+	construct(regexp.MustCompile(`:=`), "there is no :=: assign on a line of its own", ""),
+	construct(regexp.MustCompile(` && `), "there is no &&: write and", " or "),
+	construct(regexp.MustCompile(` \|\| `), "there is no ||: write or", " or "),
+	construct(regexp.MustCompile(`!(\w|\()`), "there is no !: write not", "-$1"),
+	construct(regexp.MustCompile(`\?`), "there is no ?: write value if condition else other", ""),
+	construct(regexp.MustCompile(`(\+\+|--)\s*$`), "there is no ++ or --: write x += 1 or x -= 1", ""),
+	construct(regexp.MustCompile(`[=!]==`), "there is no ===: write == or !=", ""),
+	perhapsConstruct(regexp.MustCompile(`[\w)\]]\s*\*\*\s*[\w(]`), "there is no **: math.pow(x, y)", ""),
 }
 
 // readPast explains what the parser says of a text by what it has of other languages,
