@@ -87,9 +87,10 @@ func (c *templateCheck) condition(n node) {
 		if around := strings.TrimSpace(t.Always()); strings.Trim(around, "truefalsTRUEFALS \t\r\n") != "" {
 			c.neverRuns(n, "condition", "condition", "the condition always has the text %s in it, so it is neither true nor false; compare within the braces, as in {{eq .params.env \"test\"}}", template.Excerpt(around))
 		}
+		c.parameterDecides(n)
 		return
 	}
-	if !slices.Contains([]string{"true", "True", "TRUE", "false", "False", "FALSE"}, strings.TrimSpace(text)) {
+	if !isTruth(text) {
 		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; templates stand in {{ }}", template.Excerpt(text))
 	}
 }
