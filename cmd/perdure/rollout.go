@@ -44,7 +44,8 @@ type rolloutStatusCommand struct {
 }
 
 func (rolloutStatusCommand) Help() string {
-	return `A drained build has no more runs: its workers can be stopped.
+	return `A drained build has no more runs: its workers can be stopped. The runs of a draining
+build without workers wait: start these again.
 Example:
 
     perdure rollout status --address temporal:7233`
@@ -64,13 +65,13 @@ func (r rolloutStatusCommand) Run(ctx context.Context, c *console) error {
 		return json.NewEncoder(c.out).Encode(builds)
 	}
 	w := c.table(c.out)
-	fmt.Fprintln(w, "BUILD\tSTATE\tSINCE")
+	fmt.Fprintln(w, "BUILD\tSTATE\tWORKERS\tSINCE")
 	for _, b := range builds {
 		state := string(b.State)
 		if b.State == runs.BuildRamping {
 			state += fmt.Sprintf(" %g%%", b.Percent)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", b.ID, state, b.Created.UTC().Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", b.ID, state, b.Workers, b.Created.UTC().Format(time.DateTime))
 	}
 	return w.Flush()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
@@ -55,7 +56,11 @@ func (b *bulkResume) show() error {
 			b.console.notef("and %d more definitions; -o json has them all", len(diffs)-i)
 			break
 		}
-		b.console.notef("the definition of %d runs and the new one:", d.Runs)
+		if d.Diff == "" {
+			b.console.notef("%s of the new definition: no difference", service.Plural(d.Runs, "run"))
+			continue
+		}
+		b.console.notef("the definition of %s and the new one:", service.Plural(d.Runs, "run"))
 		fmt.Fprint(b.console.err, d.Diff)
 	}
 	return err

@@ -8,9 +8,12 @@ import (
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 // Deployment is the name under which Temporal knows perdure's workers that report which
@@ -35,6 +38,7 @@ type Build struct {
 	State   BuildState `json:"state"`
 	Percent float32    `json:"percent,omitempty"` // of new runs, while it is ramping
 	Created time.Time  `json:"created"`
+	Workers int        `json:"workers"` // that polled lately; with 0, the runs of the build wait
 }
 
 // ErrNoBuilds: no worker has a build ID.
@@ -53,11 +57,15 @@ func (r Rollouts) Builds(ctx context.Context) ([]Build, error) {
 	if err != nil {
 		return nil, ofBuilds("listing the builds of workers", err)
 	}
+	workers, err := r.workers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	routing := found.Info.RoutingConfig
 	is := func(v *worker.WorkerDeploymentVersion, id string) bool { return v != nil && v.BuildID == id }
 	var all []Build
 	for _, v := range found.Info.VersionSummaries {
-		b := Build{ID: v.Version.BuildID, Created: v.CreateTime, State: BuildInactive}
+		b := Build{ID: v.Version.BuildID, Created: v.CreateTime, State: BuildInactive, Workers: workers[v.Version.BuildID]}
 		switch {
 		case is(routing.CurrentVersion, b.ID):
 			b.State = BuildCurrent
@@ -71,6 +79,20 @@ func (r Rollouts) Builds(ctx context.Context) ([]Build, error) {
 		all = append(all, b)
 	}
 	return all, nil
+}
+
+// workers counts the workers of each build. Temporal forgets one that was killed after five
+// minutes, and one that was stopped at once.
+func (r Rollouts) workers(ctx context.Context) (map[string]int, error) {
+	queue, err := r.temporal.DescribeTaskQueue(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return nil, fmt.Errorf("looking for workers: %w", err)
+	}
+	byBuild := map[string]int{}
+	for _, p := range queue.Pollers {
+		byBuild[p.GetDeploymentOptions().GetBuildId()]++
+	}
+	return byBuild, nil
 }
 
 // Promote has a build start the new runs: all of them with 100 percent, a share

@@ -77,7 +77,7 @@ func (r *rollout) pinned() {
 
 	r.after.start()
 	r.promote(t, "after")
-	if got := r.builds(t); got["before"] != "draining" || got["after"] != "current" {
+	if got := r.builds(t); got["before"] != "draining, 1 workers" || got["after"] != "current, 1 workers" {
 		t.Errorf("with runs of the old build under way the builds are %v", got)
 	}
 	recent := r.begin("recent")
@@ -85,6 +85,7 @@ func (r *rollout) pinned() {
 	recent.finish()
 
 	r.before.stop(syscall.SIGTERM, time.Minute)
+	until(t, "the old build to have no worker", func() bool { return r.builds(t)["before"] == "draining, 0 workers" })
 	answered := late.tryAnswer()
 	r.begin("after").finish()
 	r.before.start() // nobody else takes the answer up
@@ -102,7 +103,7 @@ func (r *rollout) pinned() {
 			t.Errorf("%s: planted command %t, %d failed tasks", run.key, begunByOther(events), failedTasks(events))
 		}
 	}
-	until(t, "the old build to be drained", func() bool { return r.builds(t)["before"] == "drained" })
+	until(t, "the old build to be drained", func() bool { return r.builds(t)["before"] == "drained, 1 workers" })
 	r.before.stop(syscall.SIGTERM, time.Minute)
 	r.begin("drained").finish()
 }
@@ -277,20 +278,23 @@ func (r *replicas) promote(t *testing.T, build string) {
 	})
 }
 
-// builds are the states of the builds.
+// builds are the states of the builds, with their numbers of workers.
 func (r *replicas) builds(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := r.perdure(t, "rollout", "status", "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []struct{ ID, State string }
+	var list []struct {
+		ID, State string
+		Workers   int
+	}
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	states := map[string]string{}
 	for _, b := range list {
-		states[b.ID] = b.State
+		states[b.ID] = fmt.Sprintf("%s, %d workers", b.State, b.Workers)
 	}
 	return states
 }
