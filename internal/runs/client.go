@@ -104,8 +104,10 @@ func randomName(n int) string {
 // failure wraps an error of Temporal's with the sentinel that it represents. A Temporal
 // that does not answer while there is time is one that cannot be reached. id "" = all runs.
 func failure(ctx context.Context, doing string, id RunID, err error) error {
-	if doing += " run " + string(id); id == "" {
-		doing = strings.TrimSuffix(doing, " ") + "s"
+	if id == "" {
+		doing += " runs"
+	} else {
+		doing += " run " + string(id)
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
