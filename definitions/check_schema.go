@@ -315,15 +315,17 @@ func (c *schemaCheck) property(path, label string, p *Property) {
 
 // constants checks the values of an output property that hold no template.
 func (c *schemaCheck) constants(path, label string, p *Property) {
-	fits := func(value any) bool { return template.IsKind(value, p.Type) || readsAs(value, p.Type) }
 	if !slices.Contains(propertyTypes, p.Type) {
 		return
 	}
-	if p.Value != "" && !holdsTemplate(p.Value) && !fits(p.Value) {
+	if p.Value != "" && p.Type != "string" && !holdsTemplate(p.Value) && !readsAs(p.Value, p.Type) {
 		at := template.AtMember(path, "value")
 		c.report(at, c.def.At(at), fatalUnless(p.Default != nil), "output", "%s: value is the text %s, which is no %s; templates stand in {{ }}", label, template.Excerpt(p.Value), p.Type)
 	}
-	if p.Default != nil && !fits(p.Default) {
+	if p.Default == nil {
+		return
+	}
+	if _, err := template.AsType(p.Default, p.Type); err != nil {
 		c.errorf(template.AtMember(path, "default"), "output", "%s: the default is %s, and the type %s", label, template.Describe(p.Default), p.Type)
 	}
 }
