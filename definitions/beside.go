@@ -19,6 +19,7 @@ var contentName = regexp.MustCompile(`^(text(_[1-9][0-9]*)?|image_(0|[1-9][0-9]*
 func ContentBlocks(output any) any {
 	members, _ := output.(map[string]any)
 	blocks := map[string]any{}
+	//workflowcheck:ignore a map again
 	for name, block := range members {
 		if contentName.MatchString(name) {
 			blocks[name] = block
