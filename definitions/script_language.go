@@ -22,7 +22,7 @@ var scriptFunctions = map[string][]string{
 	"call_tool":     nil,
 	"call_workflow": nil,
 	"elicit":        {"message", "schema", "timeout", "validate", "by", "mode"},
-	"fail":          {"sep", "code", "category"},
+	"fail":          {"sep", "code", "category", "message"},
 	"iterate":       {"tool", "args", "page", "start", "items", "max_pages"},
 	"log":           {"sep"},
 	"map_parallel":  {"fn", "items", "max", "on_error"},
