@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 type callCommand struct {
@@ -238,15 +239,32 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 	result, err := s.call(ctx, p.name, p.arguments, meta)
 	for err == nil && result.unfinished() {
 		p.notePage(result.Meta.Run.ApprovalURL)
-		var run json.RawMessage
-		if run, err = json.Marshal(map[string]string{"runId": result.Meta.Run.ID}); err == nil {
-			result, err = s.call(ctx, awaitTool, run, nil)
-		}
+		result, err = p.await(ctx, s, result.Meta.Run.ID)
 	}
 	if link := result.link(); err == nil && link != "" && p.whole && p.ofARun() {
 		result.Structured, err = s.read(ctx, link)
 	}
 	return result, err
+}
+
+// await waits for a run that a handle names, also while the server cannot reach it.
+func (p *pendingCall) await(ctx context.Context, s *server, run string) (callResult, error) {
+	args, err := json.Marshal(map[string]string{"runId": run})
+	for away := false; err == nil; away = true {
+		result, err := s.call(ctx, awaitTool, args, nil)
+		if err != nil || result.Meta.Error.Code != codes.Unavailable {
+			return result, err
+		}
+		if !away {
+			p.note("the server cannot reach the run at the moment; it is kept, and the call continues when it can")
+		}
+		select {
+		case <-time.After(reconnectPause):
+		case <-ctx.Done():
+			return callResult{}, ctx.Err()
+		}
+	}
+	return callResult{}, err
 }
 
 // ofARun reports whether the result is that of a run. Links in results of backend

@@ -17,6 +17,7 @@ import (
 
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -162,6 +163,9 @@ type callResult struct {
 			Status      string `json:"status"`
 			ApprovalURL string `json:"approvalUrl"`
 		} `json:"perdure/run"`
+		Error struct {
+			Code codes.Code `json:"code"`
+		} `json:"perdure/error"`
 		DryRun  bool           `json:"perdure/dry-run"`
 		Effects record.Effects `json:"perdure/effects"`
 		Undone  struct {

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+)
+
+// A call waits for its run while the server cannot reach it.
+func TestCallWaitsForItsRun(t *testing.T) {
+	t.Parallel()
+	var awaited atomic.Int64
+	s := mcpserver.NewMCPServer("perdure", "1")
+	s.AddTool(mcp.NewTool("deploy"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		r := mcp.NewToolResultText("It goes on.")
+		r.Meta = &mcp.Meta{AdditionalFields: map[string]any{"perdure/run": map[string]any{"id": "deploy/1", "status": "running"}}}
+		return r, nil
+	})
+	s.AddTool(mcp.NewTool(awaitTool, mcp.WithString("runId")), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if id := req.GetString("runId", ""); id != "deploy/1" {
+			t.Errorf("awaited is %q", id)
+		}
+		if awaited.Add(1) < 3 {
+			r := mcp.NewToolResultError("runs cannot be reached at the moment, nothing is lost (run deploy/1)")
+			r.Meta = &mcp.Meta{AdditionalFields: map[string]any{"perdure/error": map[string]any{"code": "unavailable"}}}
+			return r, nil
+		}
+		return mcp.NewToolResultText("deployed"), nil
+	})
+	listener := httptest.NewServer(mcpserver.NewStreamableHTTPServer(s))
+	defer listener.Close()
+	var notes bytes.Buffer
+	call := &pendingCall{c: &console{err: &notes, exact: &notes}, to: target{url: listener.URL}, name: "deploy", key: "k"}
+	result, err := call.result(t.Context())
+	if err != nil || result.IsError || result.text() != "deployed" || awaited.Load() != 3 {
+		t.Errorf("%v, %+v, awaited %d times", err, result, awaited.Load())
+	}
+	if n := strings.Count(notes.String(), "cannot reach the run"); n != 1 {
+		t.Errorf("said %d times: %s", n, notes.String())
+	}
+}
