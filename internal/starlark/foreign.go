@@ -25,6 +25,13 @@ func perhapsConstruct(form *regexp.Regexp, advice, instead string) foreign {
 	return foreign{form: form, advice: advice, instead: instead}
 }
 
+// How many constructs are explained, about, and how many of a kind in a line: each copies
+// its line.
+const (
+	mostForeign = 50
+	mostAlike   = 10
+)
+
 const annotations = "there are no types of variables and functions: leave them out"
 
 // foreignStatements are whole lines: the first that fits counts.
@@ -77,6 +84,10 @@ func readPast(file, text string, stopped int) (tree *syntax.File, ds Diagnostics
 	readable := true
 	for i := range lines {
 		isHere := i+1 == stopped
+		if len(ds) >= mostForeign && !isHere {
+			readable = false
+			continue
+		}
 		for _, found := range foreignIn(masked[i], isHere) {
 			ok = ok || isHere
 			if found.advice != "" {
@@ -130,7 +141,7 @@ func (f foreign) in(line string, isHere bool) []foundPart {
 		return nil
 	}
 	var all []foundPart
-	for _, at := range f.form.FindAllStringSubmatchIndex(line, -1) {
+	for _, at := range f.form.FindAllStringSubmatchIndex(line, mostAlike) {
 		column := at[0] + len(line[at[0]:at[1]]) - len(strings.TrimLeft(line[at[0]:at[1]], " ")) + 1
 		all = append(all, foundPart{column, f.advice, at[0], at[1], string(f.form.ExpandString(nil, f.instead, line, at))})
 	}
