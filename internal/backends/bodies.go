@@ -17,7 +17,7 @@ import (
 // body bounds the reading of an answer. Release, of a POST, ends the request.
 func (m *meter) body(resp *http.Response, x *exchange, s *session, release context.CancelFunc) io.ReadCloser {
 	paced := &pacedAnswer{ReadCloser: resp.Body}
-	raw := &drainedBody{ReadCloser: paced, release: release}
+	raw := &drainedBody{ReadCloser: paced, rest: resp.Body, release: release}
 	c := &claims{room: m.room, ctx: x.caller, held: x.held, holders: &s.holders}
 	answer := release != nil || x.expected // also one that is resumed by a GET
 	var r io.Reader
@@ -156,6 +156,7 @@ const (
 // for every call that is answered by a stream.
 type drainedBody struct {
 	io.ReadCloser
+	rest    io.Reader          // what is not read yet; safe for a reader that has not stopped
 	release context.CancelFunc // of a POST: ends the request
 	closing sync.Once
 }
@@ -168,7 +169,7 @@ func (b *drainedBody) Close() error {
 		go func() {
 			defer b.release()
 			defer time.AfterFunc(drainTime, b.release).Stop()
-			_, _ = io.CopyN(io.Discard, b.ReadCloser, drainBytes)
+			_, _ = io.CopyN(io.Discard, b.rest, drainBytes)
 			_ = b.ReadCloser.Close()
 		}()
 	})
