@@ -2,8 +2,8 @@ package workflows_test
 
 import (
 	"fmt"
-	"slices"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
