@@ -1,32 +1,49 @@
 package definitions
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
-// onlyParameter is a template that is a parameter and nothing else.
-var onlyParameter = regexp.MustCompile(`^\s*\{\{-?\s*\.params\.(\w+)\s*-?\}\}\s*$`)
+func (c *templateCheck) condition(n node) {
+	text := n.step.Condition
+	t := c.text(n, read{field: "condition", text: text})
+	if t == nil || text == "" {
+		return
+	}
+	if t.HasActions() {
+		if around := strings.TrimSpace(t.Always()); strings.Trim(around, "truefalsTRUEFALS \t\r\n") != "" {
+			c.neverRuns(n, "condition", "condition", "the condition always has the text %s in it, so it is neither true nor false; compare within the braces, as in {{eq .params.env \"test\"}}", template.Excerpt(around))
+		}
+		c.parameterDecides(n, t)
+		return
+	}
+	if !isTruth(text) {
+		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; templates stand in {{ }}", template.Excerpt(text))
+	}
+}
 
 // parameterDecides reports a condition that is a parameter of a type whose values are
 // not true and false.
-func (c *templateCheck) parameterDecides(n node) {
-	found := onlyParameter.FindStringSubmatch(n.step.Condition)
-	if found == nil {
+func (c *templateCheck) parameterDecides(n node, t *template.Template) {
+	refs := t.Refs()
+	if !t.NamesValue() || len(refs) != 1 || refs[0].Root != "params" || len(refs[0].Path) != 1 {
 		return
 	}
+	name := refs[0].Path[0]
 	properties, _ := c.def.Parameters["properties"].(map[string]any)
-	schema, _ := properties[found[1]].(map[string]any)
+	schema, _ := properties[name].(map[string]any)
 	types := typesOf(schema)
 	values, limited := schema["enum"].([]any)
 	switch {
 	case len(types) == 0 || slices.Contains(types, "boolean"):
 	case !slices.Contains(types, "string"):
-		c.neverRuns(n, "condition", "condition", "the condition is the parameter %s, which is of type %s and so neither true nor false; compare it, as in {{gt .params.%s 0}}, or declare a boolean", found[1], strings.Join(types, " or "), found[1])
+		c.neverRuns(n, "condition", "condition", "the condition is the parameter %s, which is of type %s and so neither true nor false; compare it, as in {{gt .params.%s 0}}, or declare a boolean", name, strings.Join(types, " or "), name)
 	case limited && !slices.ContainsFunc(values, func(v any) bool { text, ok := v.(string); return ok && !isTruth(text) }):
 	default:
-		c.stepWarnf(n, "condition", "condition", "the condition is the parameter %s, a text: any other than true and false fails the step; compare it, as in {{eq .params.%s \"yes\"}}, or declare a boolean", found[1], found[1])
+		c.stepWarnf(n, "condition", "condition", "the condition is the parameter %s, a text: any other than true and false fails the step; compare it, as in {{eq .params.%s \"yes\"}}, or declare a boolean", name, name)
 	}
 }
 

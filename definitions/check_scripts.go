@@ -75,7 +75,7 @@ var hyphenated = regexp.MustCompile(`^[\w.]+(?:-\w+)+`)
 // "" = none is.
 func (c *callCheck) hyphenHint(n node, call seenCall) string {
 	text, ok := n.step.Modules[call.File]
-	place := n.path + " " + call.File
+	place := template.AtMember(template.AtMember(n.path, "modules"), call.File)
 	if call.File == n.step.file() {
 		text, ok, place = n.step.Script, true, template.AtMember(n.path, "script")
 	}

@@ -77,24 +77,6 @@ func (c *templateCheck) stepTemplates(n node) {
 	c.ignoredTemplates(template.AtMember(n.path, "schema"), n.label+": schema", n.step.Schema.members())
 }
 
-func (c *templateCheck) condition(n node) {
-	text := n.step.Condition
-	t := c.text(n, read{field: "condition", text: text})
-	if t == nil || text == "" {
-		return
-	}
-	if t.HasActions() {
-		if around := strings.TrimSpace(t.Always()); strings.Trim(around, "truefalsTRUEFALS \t\r\n") != "" {
-			c.neverRuns(n, "condition", "condition", "the condition always has the text %s in it, so it is neither true nor false; compare within the braces, as in {{eq .params.env \"test\"}}", template.Excerpt(around))
-		}
-		c.parameterDecides(n)
-		return
-	}
-	if !isTruth(text) {
-		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; templates stand in {{ }}", template.Excerpt(text))
-	}
-}
-
 func (c *templateCheck) collection(n node) {
 	text := n.step.Collection
 	t := c.text(n, read{field: "collection", text: text})

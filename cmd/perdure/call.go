@@ -212,11 +212,19 @@ func (p *pendingCall) result(ctx context.Context) (callResult, error) {
 		if !away {
 			p.note("connection to the server lost; the run is kept, and the call continues when the server is back")
 		}
-		select {
-		case <-time.After(reconnectPause):
-		case <-ctx.Done():
-			return callResult{}, ctx.Err()
+		if err := pauseBeforeRetry(ctx); err != nil {
+			return callResult{}, err
 		}
+	}
+}
+
+// pauseBeforeRetry waits before the server is asked again; the error is that of ctx.
+func pauseBeforeRetry(ctx context.Context) error {
+	select {
+	case <-time.After(reconnectPause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -250,7 +258,10 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 // await waits for a run that a handle names, also while the server cannot reach it.
 func (p *pendingCall) await(ctx context.Context, s *server, run string) (callResult, error) {
 	args, err := json.Marshal(map[string]string{"runId": run})
-	for away := false; err == nil; away = true {
+	if err != nil {
+		return callResult{}, err
+	}
+	for away := false; ; away = true {
 		result, err := s.call(ctx, awaitTool, args, nil)
 		if err != nil || result.Meta.Error.Code != codes.Unavailable {
 			return result, err
@@ -258,13 +269,10 @@ func (p *pendingCall) await(ctx context.Context, s *server, run string) (callRes
 		if !away {
 			p.note("the server cannot reach the run at the moment; it is kept, and the call continues when it can")
 		}
-		select {
-		case <-time.After(reconnectPause):
-		case <-ctx.Done():
-			return callResult{}, ctx.Err()
+		if err := pauseBeforeRetry(ctx); err != nil {
+			return callResult{}, err
 		}
 	}
-	return callResult{}, err
 }
 
 // ofARun reports whether the result is that of a run. Links in results of backend

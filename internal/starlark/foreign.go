@@ -77,8 +77,8 @@ var foreignParts = []foreign{
 	perhapsConstruct(regexp.MustCompile(`[\w)\]]\s*\*\*\s*[\w(]`), "there is no **: math.pow(x, y)", ""),
 }
 
-// readPast explains what the parser says of a text by what it has of other languages,
-// and parses it without that. Without a tree, it cannot be read; ok = it is explained.
+// readPast explains a syntax error by constructs of other languages in the text,
+// and parses the text without them. Without a tree, it cannot be read; ok = it is explained.
 func readPast(file, text string, stopped int) (tree *syntax.File, ds Diagnostics, ok bool) {
 	lines, masked := strings.Split(text, "\n"), strings.Split(withoutTexts(text), "\n")
 	readable := true

@@ -245,16 +245,16 @@ type cachedSnapshot struct {
 	good     time.Time     // when snapshot was taken
 	snapshot Snapshot      // the last one
 	err      error         // of the last attempt
-	told     bool          // that there is none, since the last one
+	away     bool          // an outage has begun, and was reported
 }
 
 // begins is true once for each outage in which there is no snapshot.
 func (c *cachedSnapshot) begins() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.told
-	c.told = true
-	return !known
+	begins := !c.away
+	c.away = true
+	return begins
 }
 
 func (c *cachedSnapshot) get(ctx context.Context) (Snapshot, error) {
@@ -288,7 +288,7 @@ func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
 	defer c.mu.Unlock()
 	c.taken, c.taking, c.err = time.Now(), nil, err
 	if err == nil {
-		c.good, c.snapshot, c.told = c.taken, snapshot, false
+		c.good, c.snapshot, c.away = c.taken, snapshot, false
 	}
 	close(done)
 }
