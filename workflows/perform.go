@@ -70,6 +70,10 @@ func (cs *calls) perform(ctx workflow.Context, q request, call ToolCall, result 
 // performHere makes a call inside the workflow task.
 func (cs *calls) performHere(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
 	ended := cs.tasks.makeLocalRoom(ctx)
+	if err := ctx.Err(); err != nil {
+		ended(0)
+		return err
+	}
 	lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: min(localBudget, q.left()), Summary: callSummary(q.path, q.tool),
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
@@ -80,8 +84,12 @@ func (cs *calls) performHere(ctx workflow.Context, q request, call ToolCall, res
 }
 
 // schedule has a call executed as an activity, and waits for it. What can be undone is waited for also
-// when it was cancelled, since it may complete nevertheless.
+// when it was cancelled, since it may complete nevertheless. What was stopped before is not scheduled:
+// the SDK would schedule and then cancel it, and history would have a call that nobody made.
 func (cs *calls) schedule(ctx workflow.Context, q request, call ToolCall, result *ToolResult, options workflow.ActivityOptions) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	options.WaitForCancellation = q.undoable
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), CallToolName, call).Get(ctx, result)
 	if options.WaitForCancellation && err != nil && ctx.Err() != nil {

@@ -5,6 +5,7 @@ package program_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -92,6 +93,9 @@ func (b *timedBackend) Call(ctx context.Context, call backends.Call) (*backends.
 	if b.next != nil {
 		defer func() { b.ended <- struct{}{} }()
 		return b.next.Call(ctx, call)
+	}
+	if strings.HasPrefix(call.Tool, "readlater") {
+		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Away: true, RetryAfter: time.Second, Err: errors.New("busy")}
 	}
 	var ms int
 	_, _ = fmt.Sscan(call.Tool[strings.IndexByte(call.Tool, '_')+1:], &ms)
@@ -253,6 +257,44 @@ func TestAttackStoppedRunWhileItReads(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A run that was told to stop in the workflow task in which the pause of a read is over does
+// not schedule the read.
+func TestAttackStoppedRunWhileItPauses(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	id := l.start(t, define(t, "pausing", "steps: [{id: r, tool: readlater_1, OF}]"))
+	until(t, "the run to pause", func() bool { // one timer is that of the run's time
+		started := slices.DeleteFunc(l.events(t, id), func(kind enums.EventType) bool { return kind != enums.EVENT_TYPE_TIMER_STARTED })
+		return len(started) == 2
+	})
+	l.worker.Stop()
+	until(t, "the pause to be over", func() bool { return slices.Contains(l.events(t, id), enums.EVENT_TYPE_TIMER_FIRED) })
+	if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
+		t.Fatal(err)
+	}
+	l.work(t)
+	if outcome := l.end(t, id); outcome.Status != runs.Cancelled {
+		t.Errorf("the run is %s", outcome.Status)
+	}
+	if events := l.events(t, id); slices.Contains(events, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
+		t.Errorf("its history is %v", events)
+	}
+}
+
+// events are the kinds of the events in the history of a run.
+func (l *stopLab) events(t *testing.T, id runs.RunID) (kinds []enums.EventType) {
+	t.Helper()
+	history := l.temporal.GetWorkflowHistory(t.Context(), string(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		e, err := history.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, e.EventType)
+	}
+	return kinds
 }
 
 // Times that are over while a run reads end what they are for, and nothing more
