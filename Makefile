@@ -51,7 +51,7 @@ COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null)
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: dist help build run test test-waiting test-raced soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos prod-local figures pictures conformance mcp-conformance histories deployment manifests clean
+.PHONY: dist help build run test test-waiting test-raced test-stored soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos prod-local figures pictures conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -65,17 +65,20 @@ run: build ## Build and start everything in one process; Ctrl-C ends it
 
 test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL, a browser)
 	@.ci/test-deps
-	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),-Otarget) test-waiting test-raced
+	@$(MAKE) --no-print-directory -j3 $(if $(filter output-sync,$(.FEATURES)),-Otarget) test-raced test-waiting test-stored
 	$(REQUIRE) $(GO) test -count=1 -timeout 15m -run '$(COSTLY)' $(COSTING)
-	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 15m -race ./store ./registry
-	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 25m -parallel 3 $$($(GO) list ./... | grep -vE '/(store|registry)$$')
+	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 25m -parallel 6 $$($(GO) list ./... | grep -vE '/(store|registry)$$')
 
-# These two go well beside each other: the tests of the first one wait for Temporal, mostly.
+# These go well beside each other: tests of the first one wait for Temporal, mostly, and those
+# of the last one for PostgreSQL.
 test-waiting:
 	$(REQUIRE) $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 
 test-raced:
 	$(REQUIRE) $(GO) test -count=1 -timeout 15m -race -skip '$(COSTLY)' $(RACED)
+
+test-stored:
+	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 15m -race ./store ./registry
 
 soak: ## Run for an hour what CI runs for minutes: random definitions, chaos, fuzz tests
 	@$(MAKE) --no-print-directory property
