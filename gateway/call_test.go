@@ -143,6 +143,56 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// At a replica that did not start the run, its own definition counts, and not what the
+// replica offers by the name: nothing for a script that was sent, or another version.
+func TestCancelElsewhereAsTheRunSays(t *testing.T) {
+	t.Parallel()
+	const says = "\nonDisconnect: "
+	for name, tt := range map[string]struct {
+		tool      string
+		here      string // what the definition says of the replica that starts the run
+		there     string // and of the one that hears of the cancel; "none" = it has no such tool
+		config    definitions.OnDisconnect
+		cancelled bool
+	}{
+		"a script continues":                 {"execute_tool_script", "", "", definitions.ContinueRun, false},
+		"a script is cancelled":              {"execute_tool_script", "", "", "", true},
+		"the version before continues":       {"hang", says + "continue", says + "cancel", "", false},
+		"the version before is cancelled":    {"hang", says + "cancel", says + "continue", "", true},
+		"one that is gone continues":         {"hang", says + "continue", "none", "", false},
+		"one that is gone, as configured":    {"hang", "", "none", definitions.ContinueRun, false},
+		"one that is gone, said differently": {"hang", says + "cancel", "none", definitions.ContinueRun, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){tt.tool: hanging}, sendsScripts, func(o *gateway.Options) { o.OnDisconnect, o.Policy = tt.config, nil })
+			g, there := w.replica()
+			arguments := scriptCall(t, `return be_echo()`, nil)
+			if tt.tool == "hang" {
+				arguments = `{}`
+				w.gateway.SetDefinitions(define(t, simple("hang")+tt.here))
+				g.SetDefinitions(nil)
+				if tt.there != "none" {
+					g.SetDefinitions(define(t, simple("hang")+tt.there))
+				}
+			}
+			c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+			c.call("1", tt.tool, arguments, `{"progressToken":1}`).progress()
+			run := w.runs.only(t)
+			c.url = there
+			c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			if tt.cancelled {
+				w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+				return
+			}
+			w.runs.wait(t.Context(), func() bool { return w.runs.shown[run] > 0 }) // it has decided
+			if got := w.runs.snapshot(run).run.Status; got != runs.Running {
+				t.Errorf("the run is %s", got)
+			}
+		})
+	}
+}
+
 // The last caller to find a run by its key can cancel it, also at another replica.
 func TestCancelOfASharedRun(t *testing.T) {
 	t.Parallel()

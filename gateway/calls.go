@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -78,8 +80,8 @@ func (cs *calls) cancelled(ctx context.Context, c *client, p *params) {
 	}
 	ctx, done := detached(ctx)
 	defer done()
-	for name, d := range cs.tools.now().definitions() {
-		if !cs.outlive(d) && cs.runs.Cancel(ctx, sessionRunID(name, c, p.RequestID), cancelReason) == nil {
+	for name := range cs.tools.now().definitions() {
+		if cs.cancelCalled(ctx, sessionRunID(name, c, p.RequestID)) {
 			return
 		}
 	}
@@ -116,13 +118,28 @@ func (cs *calls) cancelByRequest(ctx context.Context, request string) {
 		if err != nil {
 			cs.log.WarnContext(ctx, "cannot find the run of a cancelled request", "error", err)
 		}
-		if len(found) > 0 {
-			if d := cs.tools.now().definitions()[found[0].Tool]; d == nil || !cs.outlive(d) {
-				cs.cancelRun(ctx, found[0].ID)
-			}
+		if len(found) > 0 && cs.cancelCalled(ctx, found[0].ID) {
 			return
 		}
 	}
+}
+
+// cancelCalled cancels a run that another replica started, or an earlier request, unless
+// it is to continue. Its own definition counts: what this replica offers by the name may
+// be another version, and a script that was sent is offered nowhere.
+func (cs *calls) cancelCalled(ctx context.Context, id runs.RunID) (found bool) {
+	run, err := cs.runs.Show(ctx, id)
+	if errors.Is(err, runs.ErrNotFound) {
+		return false
+	}
+	if err != nil {
+		cs.log.WarnContext(ctx, "cannot read the run of a cancelled request", "run", id, "error", err)
+		return false
+	}
+	if !cs.outlive(run.OnDisconnect) {
+		cs.cancelRun(ctx, id)
+	}
+	return true
 }
 
 func (cs *calls) cancelRun(ctx context.Context, run runs.RunID) {
@@ -138,11 +155,8 @@ func (cs *calls) cancelRun(ctx context.Context, run runs.RunID) {
 
 const cancelReason = "cancelled by the client that called it"
 
-// outlive reports whether runs of a definition continue when their client is gone.
-func (cs *calls) outlive(d *definitions.Definition) bool {
-	then := d.OnDisconnect
-	if then == "" {
-		then = cs.onDisconnect
-	}
-	return then == definitions.ContinueRun
+// outlive reports whether runs continue when their client is gone, by what their
+// definition says.
+func (cs *calls) outlive(then definitions.OnDisconnect) bool {
+	return cmp.Or(then, cs.onDisconnect) == definitions.ContinueRun
 }

@@ -32,7 +32,7 @@ type composites struct {
 // renders it.
 func (cs *composites) call(ctx context.Context, x *exchange, c *composite) {
 	x.name = cmp.Or(x.dialect.requestName(x.client, x.id), newNonce())
-	x.setOutlives(cs.calls.outlive(c.def))
+	x.setOutlives(cs.calls.outlive(c.def.OnDisconnect))
 	x.end = cs.calls.begin(x)
 	if x.params.RequestState != "" {
 		cs.nextRound(ctx, x)

@@ -44,6 +44,7 @@ type fakeRuns struct {
 	lists  int // how often List was
 	serial int
 	looks  map[runs.RunID]int // for progress
+	shown  map[runs.RunID]int // how often Show has read it
 	answer []runs.Answer      // all that came
 	idle   bool               // no worker takes an answer
 	busy   time.Duration      // after which what is signalled is in a history
@@ -74,7 +75,7 @@ type play struct {
 }
 
 func newFakeRuns(t *testing.T, plays map[string]func(*play)) *fakeRuns {
-	return &fakeRuns{plays: plays, ctx: t.Context(), news: make(chan struct{}), runs: map[runs.RunID]*fakeRun{}, looks: map[runs.RunID]int{}}
+	return &fakeRuns{plays: plays, ctx: t.Context(), news: make(chan struct{}), runs: map[runs.RunID]*fakeRun{}, looks: map[runs.RunID]int{}, shown: map[runs.RunID]int{}}
 }
 
 // change runs f and wakes all that wait for news.
@@ -207,9 +208,11 @@ func (f *fakeRuns) Show(ctx context.Context, id runs.RunID) (*runs.Detail, error
 	if err != nil {
 		return nil, err
 	}
+	f.change(func() { f.shown[id]++ })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &runs.Detail{Run: *run, Digest: f.runs[id].req.Definition.Digest(), Arguments: f.runs[id].req.Arguments, Forwarded: f.runs[id].forwarded}, nil
+	return &runs.Detail{Run: *run, Digest: f.runs[id].req.Definition.Digest(), Arguments: f.runs[id].req.Arguments, Forwarded: f.runs[id].forwarded,
+		OnDisconnect: f.runs[id].req.Definition.OnDisconnect}, nil
 }
 
 func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs.Decision, error) {

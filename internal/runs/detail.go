@@ -85,8 +85,9 @@ func (d *detailed) fact(fact history.Fact, m history.Moment) {
 	case history.Began:
 		if m.Execution == 0 {
 			d.began, d.unread = m.At, f.Unread
-			d.Arguments, d.Digest, d.Script = f.Input.Arguments, f.Input.Definition.Digest, scriptOf(f.Input.Definition)
-			d.Forwarded = f.Input.Caller.Forwarded
+			facts := factsOf(f.Input.Definition)
+			d.Arguments, d.Digest, d.Forwarded = f.Input.Arguments, f.Input.Definition.Digest, f.Input.Caller.Forwarded
+			d.Script, d.OnDisconnect = facts.Script, facts.OnDisconnect
 		}
 	case history.Said:
 		d.Said = append(d.Said, said(f, m.At))

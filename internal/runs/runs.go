@@ -209,13 +209,15 @@ type Detail struct {
 	Run
 	Arguments json.RawMessage `json:"arguments"`
 	Digest    string          `json:"digest"`
-	Forwarded string          `json:"-"`                 // the name under which the headers and _meta of its call are kept; "" = it has none
-	Script    string          `json:"script,omitempty"`  // of a definition that is one
-	Steps     []StepRecord    `json:"steps"`             // in the order of starting
-	Said      []Said          `json:"said,omitempty"`    // by scripts, in order
-	Refused   []RefusedSignal `json:"refused,omitempty"` // signals that were not believed, in order; the first of them
-	Outcome   *Outcome        `json:"outcome,omitempty"`
-	Problem   string          `json:"problem,omitempty"` // which worker could not execute the run, and why; "" = it does not wait for one that can
+	Forwarded string          `json:"-"`                // the name under which the headers and _meta of its call are kept; "" = it has none
+	Script    string          `json:"script,omitempty"` // of a definition that is one
+	// OnDisconnect is what its definition says; "" = nothing, or it is not readable.
+	OnDisconnect definitions.OnDisconnect `json:"-"`
+	Steps        []StepRecord             `json:"steps"`             // in the order of starting
+	Said         []Said                   `json:"said,omitempty"`    // by scripts, in order
+	Refused      []RefusedSignal          `json:"refused,omitempty"` // signals that were not believed, in order; the first of them
+	Outcome      *Outcome                 `json:"outcome,omitempty"`
+	Problem      string                   `json:"problem,omitempty"` // which worker could not execute the run, and why; "" = it does not wait for one that can
 
 	Quarantine *Quarantine `json:"quarantine,omitempty"` // nil = the run is not quarantined
 }

@@ -9,6 +9,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
@@ -101,19 +102,22 @@ func (r reader) CalledWith(ctx context.Context, id RunID) (CalledWith, error) {
 			if err := r.converter.FromPayloads(started.GetInput(), &in); err != nil {
 				return CalledWith{}, fmt.Errorf("reading the input of run %s: %w", id, err)
 			}
-			return CalledWith{in.Arguments, scriptOf(in.Definition)}, nil
+			return CalledWith{in.Arguments, factsOf(in.Definition).Script}, nil
 		}
 	}
 	return CalledWith{}, fmt.Errorf("run %s: the beginning of its history is missing", id)
 }
 
-// scriptOf is the script of a definition that is one.
-func scriptOf(d workflows.Pinned) string {
-	var source struct {
-		Script string `json:"script"`
-	}
-	_ = json.Unmarshal(d.Source, &source) // what cannot be read is not shown
-	return source.Script
+// definitionFacts are what a run shows of its definition.
+type definitionFacts struct {
+	Script       string                   `json:"script"`
+	OnDisconnect definitions.OnDisconnect `json:"onDisconnect"`
+}
+
+func factsOf(d workflows.Pinned) definitionFacts {
+	var facts definitionFacts
+	_ = json.Unmarshal(d.Source, &facts) // what cannot be read is not shown
+	return facts
 }
 
 // NumberedLines is a script for reading, with the numbers of its lines. Nothing of
