@@ -16,6 +16,9 @@ import (
 // Temporal does not report how the called run ends.
 type Adopted struct {
 	StepPath StepPath `json:"stepPath"` // of the step that has called it
+	// Lacks is whether the execution does not know what the called run asks: that before it
+	// has ended and, unlike one that continues as new, handed no elicitations on.
+	Lacks bool `json:"lacks,omitempty"`
 }
 
 // adoptInterval is how often an adopted run is looked up: a terminated one sends no
@@ -31,11 +34,12 @@ func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
 	defer cs.dismiss(ctx, call)
 	wait, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
-	gone, cancelled := false, false
+	gone, cancelled, lacks := false, false, cs.in.Resumption != nil
 	for !gone && !call.over {
 		told := false
-		cs.signals.send(wait, call.id, AdoptSignal, Adopted{StepPath: call.path}, func(err error) { told, gone = true, err != nil })
+		cs.signals.send(wait, call.id, AdoptSignal, Adopted{StepPath: call.path, Lacks: lacks}, func(err error) { told, gone = true, err != nil })
 		_ = workflow.Await(wait, func() bool { return told })
+		lacks = false
 		if gone {
 			break
 		}

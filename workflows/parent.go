@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"go.temporal.io/sdk/workflow"
@@ -40,9 +41,20 @@ func (p *parent) known() *Parent {
 	return &known
 }
 
-// hearAdoption notes that this run must report its end to the parent.
-func (p *parent) hearAdoption(workflow.Context, Signal, bool) hearing {
-	return hearing{take: func(workflow.Context, Ruling) { p.adopted = true }}
+// hearAdoption notes that this run must report its end to the parent, and reports again
+// what it asks, where the parent lacks that.
+func (p *parent) hearAdoption(_ workflow.Context, s Signal, _ bool) hearing {
+	var a Adopted
+	_ = json.Unmarshal(s.Body, &a) // what cannot be read lacks nothing
+	return hearing{take: func(ctx workflow.Context, _ Ruling) {
+		p.adopted = true
+		if a.Lacks {
+			for _, e := range p.elicitations.waiting() {
+				delete(p.states, e.ID)
+			}
+			p.tellElicitations(ctx)
+		}
+	}}
 }
 
 // tellElicitations reports to the parent which elicitations have opened and closed.

@@ -682,6 +682,52 @@ func TestResumptionTakesUpACalledRunThatGoesOn(t *testing.T) {
 	}
 }
 
+// What the called run had asked when the run above was terminated is asked through that
+// again once it is resumed, and answered there; also what a run below the called one asks.
+func TestResumptionTakesUpWhatACalledRunAsks(t *testing.T) {
+	t.Parallel()
+	below := strings.Replace(parentAndChild, "name: NAME\n", "name: NAME_m\n", 1)
+	above := "name: NAME\ndescription: Calls one that calls.\ntimeout: 5m\nsteps: [{id: call, type: workflow, workflow: NAME_m}]\n---"
+	for name, text := range map[string]string{"review/ok#1": parentAndChild, "call/review/ok#1": above + below} {
+		c, temporal := compose(t)
+		note(t, "a", "b")
+		id := start(t, c, composition(t, source(t, text)))
+		before := followTo(t, c, id, 0, runs.EventOpened)
+		if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		var asked *runs.Elicitation
+		for e, err := range c.Follow(ctx, id, before[len(before)-1].Seq, runs.AllEvents) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if asked = e.Elicitation; e.Kind == runs.EventOpened {
+				break
+			}
+		}
+		if asked == nil || asked.ID != name || asked.Run != before[len(before)-1].Elicitation.Run {
+			t.Fatalf("asked is %+v", asked)
+		}
+		answer(t, c, id, runs.Answer{ElicitationID: asked.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
+		all := followTo(t, c, id, before[len(before)-1].Seq, runs.EventDone)
+		for all[len(all)-1].Outcome.Status == workflows.Terminated { // before the resumption
+			all = followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
+		}
+		if outcome := all[len(all)-1].Outcome; outcome.Status != workflows.Completed {
+			t.Errorf("%s: got %+v", name, outcome)
+		}
+	}
+}
+
 // A run is undone in the order in which its steps have completed, also what was
 // under way when it was stopped and has completed since.
 func TestCalledRunIsUndoneAsItEnded(t *testing.T) {
