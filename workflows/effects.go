@@ -30,13 +30,14 @@ type ledger struct {
 // effects are those of what the run has recorded, in this execution and in those
 // before it; nil = none. What was undone has none any more.
 func (l *ledger) effects() *Effects {
-	var all Effects
+	all := Effects{BeforeReset: l.in.WasReset}
 	for path, e := range l.entries() {
 		below := e.Effects().Within(path)
 		if call, left := l.unknownAt(path, e); left && len(below.Unknown) == 0 {
 			all.Unknown = append(all.Unknown, call)
 		}
 		all.Unknown, all.More = append(all.Unknown, below.Unknown...), all.More+below.More
+		all.BeforeReset = all.BeforeReset || below.BeforeReset
 		if l.undo.covers(path) {
 			continue
 		}

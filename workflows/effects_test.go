@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
@@ -248,6 +249,29 @@ func TestEffectsOfExecutionsBefore(t *testing.T) {
 	third.forEffects()
 	third.run()
 	check(third)
+}
+
+// A run that was reset, and ends before it comes to what the execution before has done,
+// does not say that calling again may help; nor does a run that has called it.
+func TestEffectsBeforeAReset(t *testing.T) {
+	t.Parallel()
+	const late = `{name: a, description: d, timeout: 1h, steps: [{id: p, type: wait, for: 10h}, {id: w, tool: write, dependsOn: [p]}]}`
+	for _, reset := range []bool{false, true} {
+		b := newBench(t, late, `{}`, nil)
+		b.forEffects()
+		b.input.WasReset = reset
+		_, failure := b.run()
+		if failure == nil || failure.Error.Code != codes.RunTimeout {
+			t.Fatalf("got %+v", failure)
+		}
+		if failure.Error.Retryable == reset || failure.Effects.Repeatable() == reset {
+			t.Errorf("reset %t: retryable %t, %+v", reset, failure.Error.Retryable, failure.Effects)
+		}
+		above := (&workflows.Effects{BeforeReset: reset}).Within("step")
+		if above.Repeatable() == reset || strings.Contains(failure.Text(), "before it was reset") != reset {
+			t.Errorf("reset %t: %+v, %s", reset, above, failure.Text())
+		}
+	}
 }
 
 // A run that completes although steps of it have failed says of these no more that

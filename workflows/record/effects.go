@@ -14,6 +14,9 @@ type Effects struct {
 	Unknown   []EffectCall `json:"unknown,omitempty"`   // whether they were executed is not known
 	Completed []EffectCall `json:"completed,omitempty"` // were executed, and have not been undone
 	More      int          `json:"more,omitempty"`      // how many are not named
+	// BeforeReset is whether the run was reset: executions before may have made calls that
+	// this one has not reached, which are not named.
+	BeforeReset bool `json:"beforeReset,omitempty"`
 }
 
 // An EffectCall is one call, by the place at which it was made.
@@ -26,7 +29,9 @@ type EffectCall struct {
 const maxEffects = 32
 
 // Repeatable reports that calling again would repeat nothing.
-func (e *Effects) Repeatable() bool { return e == nil || len(e.Unknown)+len(e.Completed) == 0 }
+func (e *Effects) Repeatable() bool {
+	return e == nil || len(e.Unknown)+len(e.Completed) == 0 && !e.BeforeReset
+}
 
 // String is a sentence for each kind of calls; "" if there are none.
 func (e *Effects) String() string {
@@ -42,6 +47,9 @@ func (e *Effects) String() string {
 	}
 	if e.More > 0 {
 		said = append(said, fmt.Sprintf("So it is with %d more.", e.More))
+	}
+	if e.BeforeReset {
+		said = append(said, "What the run did before it was reset may have taken effect: check before calling again.")
 	}
 	return strings.Join(said, " ")
 }
@@ -84,7 +92,7 @@ func (e *Effects) Within(step StepPath) Effects {
 		}
 		return calls
 	}
-	return Effects{Unknown: below(e.Unknown), Completed: below(e.Completed), More: e.More}
+	return Effects{Unknown: below(e.Unknown), Completed: below(e.Completed), More: e.More, BeforeReset: e.BeforeReset}
 }
 
 func (e *Effects) bytes() int {
