@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/scaffold"
@@ -64,19 +66,42 @@ func (b backendAddCommand) Run(ctx context.Context, c *console) error {
 		}
 		return t.conclude(b.Config, nil)
 	}
-	extended, err := scaffold.Extend(string(text), set.Servers[0], t.report.Effects)
-	if err != nil {
+	if err := b.extend(set.Servers[0], t.report.Effects); err != nil {
 		return b.byHand(c, set, err)
-	}
-	info, err := os.Stat(b.Config)
-	if err != nil {
-		return err
-	}
-	if err := writeFile(b.Config, []byte(extended), info.Mode().Perm()); err != nil {
-		return err
 	}
 	t.report.Written = append(t.report.Written, b.Config)
 	return t.conclude(b.Config, nil)
+}
+
+// extend adds the server to the configuration as it is now, since others may have
+// changed it while the server was started and a person was asked. Of commands that add
+// at once, one waits for the other.
+func (b backendAddCommand) extend(s *scaffold.Server, effects []scaffold.Proposal) error {
+	file, err := filepath.EvalSymlinks(b.Config)
+	if err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	defer dir.Close() // releases the lock
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("locking %s: %w", dir.Name(), err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	extended, err := scaffold.Extend(string(text), s, effects)
+	if err != nil {
+		return err
+	}
+	return writeFile(file, []byte(extended), info.Mode().Perm())
 }
 
 // byHand prints the entry where the file cannot be extended.
