@@ -23,7 +23,7 @@ const delivery = 100 * time.Millisecond
 // as long. A run that has ended has seen all. Then it reports whether the run still wants
 // an attempt of a call that is under way; nil = it is asked of none, since the run is above
 // the one that makes the call. ErrOver reports that a run above has ended, as one does that
-// is terminated at Temporal.
+// is terminated at Temporal, or was cancelled.
 //
 // As a rule that takes one request for each run, which serves all who ask at the same time.
 func (w *watches) CatchUp(ctx context.Context, id string, at time.Time, call *activity.Info) (wanted bool, err error) {
@@ -41,8 +41,16 @@ func awaits(d *workflowservice.DescribeWorkflowExecutionResponse, call *activity
 	})
 }
 
-// ErrOver is the error of CatchUp if a run above has ended without the runs that it called.
-var ErrOver = errors.New("a run above has ended")
+// ErrOver is the error of CatchUp if a run above has ended without the runs that it called,
+// or was cancelled. Having seen that, it cancels these, but Temporal may take as long as it
+// likes to tell them.
+var ErrOver = errors.New("a run above has ended or was cancelled")
+
+// isOver reports whether a run above wants no calls of those that it called; nil = it is
+// gone.
+func isOver(d *workflowservice.DescribeWorkflowExecutionResponse) bool {
+	return d == nil || d.GetWorkflowExecutionInfo().GetCloseTime() != nil || d.GetWorkflowExtendedInfo().GetCancelRequested()
+}
 
 // catchUp is CatchUp, with the description from when the run had seen it; nil = the run
 // is gone. above is whether it is above the run that makes the call. waited reports that
@@ -53,7 +61,7 @@ func (w *watches) catchUp(ctx context.Context, id RunID, at time.Time, above boo
 	switch {
 	case err != nil:
 		return nil, false, err
-	case above && (d == nil || d.WorkflowExecutionInfo.GetCloseTime() != nil):
+	case above && isOver(d):
 		return nil, false, ErrOver
 	case d == nil:
 		return nil, false, nil

@@ -10,6 +10,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -75,10 +76,11 @@ func TestCatchUpWaitsForTasksThatFail(t *testing.T) {
 // task of such a time until they were asked so often.
 type family struct {
 	workflowservice.WorkflowServiceClient
-	tasks []time.Time // by depth; zero = none
-	fails bool        // the tasks have failed before
-	until int
-	asked []string
+	tasks   []time.Time // by depth; zero = none
+	fails   bool        // the tasks have failed before
+	until   int
+	asked   []string
+	stopped int // the depth of the run that was cancelled, from 1; 0 = none was
 }
 
 func (f *family) DescribeWorkflowExecution(_ context.Context, r *workflowservice.DescribeWorkflowExecutionRequest, _ ...grpc.CallOption) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
@@ -92,6 +94,9 @@ func (f *family) DescribeWorkflowExecution(_ context.Context, r *workflowservice
 	}
 	if depth > 0 {
 		d.WorkflowExecutionInfo.ParentExecution = &commonpb.WorkflowExecution{WorkflowId: string(rune('0' + depth - 1))}
+	}
+	if depth+1 == f.stopped {
+		d.WorkflowExtendedInfo = &workflowpb.WorkflowExecutionExtendedInfo{CancelRequested: true}
 	}
 	if at := f.tasks[depth]; !at.IsZero() && len(f.asked) <= f.until {
 		d.PendingWorkflowTask = &workflowpb.PendingWorkflowTaskInfo{Attempt: 1, ScheduledTime: timestamppb.New(at)}
@@ -134,6 +139,37 @@ func TestCatchUpOfTheChain(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.asked, f.asked); tc.asked != nil && diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAttackCallBelowACancelledRun: a run above that was cancelled, and has seen that, has
+// told Temporal to cancel those that it called. Temporal may not have done so yet, as after
+// it was killed.
+func TestAttackCallBelowACancelledRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		stopped int // the depth of the run, from 1; 0 = none
+		want    error
+	}{
+		"none was":              {0, nil},
+		"the root":              {1, ErrOver},
+		"the caller":            {2, ErrOver},
+		"the run that calls it": {3, nil}, // sees that itself
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &watches{archive: &archive{temporal: server{service: &family{tasks: make([]time.Time, 3), stopped: tc.stopped}}}}
+			if _, err := w.CatchUp(t.Context(), "2", time.Time{}, &activity.Info{}); !errors.Is(err, tc.want) {
+				t.Errorf("asked with its run: %v", err)
+			}
+			if tc.stopped > 2 {
+				return
+			}
+			w = &watches{archive: &archive{temporal: server{service: &family{tasks: make([]time.Time, 2), stopped: tc.stopped}}}}
+			if _, err := w.CatchUp(t.Context(), "1", time.Now(), nil); !errors.Is(err, tc.want) {
+				t.Errorf("asked of the runs above alone: %v", err)
 			}
 		})
 	}
