@@ -30,6 +30,8 @@ const (
 	// to minPause.
 	minPause = 200 * time.Millisecond
 	maxPause = 30 * time.Second
+	// maxAskedPause bounds the pause that a backend asks for before the next try.
+	maxAskedPause = 5 * time.Minute
 	// healthyAfter is how long a session must have lived so that its end does not count
 	// as another failure.
 	healthyAfter = 10 * time.Second
@@ -41,6 +43,7 @@ const (
 	changesCalm  = time.Minute
 	defaultTTL   = time.Minute
 	minTTL       = 10 * time.Second
+	maxTTL       = 5 * time.Minute // or it would not show for longer that a backend is gone
 
 	defaultMaxResultBytes = 64 << 20
 )
@@ -144,21 +147,33 @@ func (b *backend) run(ctx context.Context) {
 		if time.Since(began) > healthyAfter {
 			pause = 0
 		}
-		b.pause(ctx, pause)
+		b.pause(ctx, askedPause(err), pause)
 		pause = min(max(2*pause, minPause), maxPause)
 	}
 }
 
-// pause waits for about d, or less if a call wants the backend.
-func (b *backend) pause(ctx context.Context, d time.Duration) {
-	least := time.NewTimer(min(d, minPause))
+// askedPause is the pause that a backend asked for when it turned a connection down.
+func askedPause(err error) time.Duration {
+	var down *TurnedDownError
+	if errors.As(err, &down) {
+		return min(down.after, maxAskedPause)
+	}
+	return 0
+}
+
+// pause waits for as long as the backend asked for, and at least about d, or less if a
+// call wants the backend.
+func (b *backend) pause(ctx context.Context, asked, d time.Duration) {
+	d = max(d, asked)
+	first := max(min(d, minPause), asked)
+	least := time.NewTimer(first)
 	defer least.Stop()
 	select {
 	case <-least.C:
 	case <-ctx.Done():
 		return
 	}
-	rest := time.NewTimer(time.Duration(float64(d-min(d, minPause)) * (0.5 + rand.Float64())))
+	rest := time.NewTimer(time.Duration(float64(d-first) * (0.5 + rand.Float64())))
 	defer rest.Stop()
 	select {
 	case <-rest.C:
@@ -277,10 +292,15 @@ func (b *backend) publish(listed *listing) (ttl time.Duration) {
 	b.leftOut = leftOut
 	b.published()
 	b.keep(listed.tools)
-	if listed.ttl <= 0 {
+	return bounded(listed.ttl)
+}
+
+// bounded is how long a list is valid; ttl is what its server says, 0 = nothing.
+func bounded(ttl time.Duration) time.Duration {
+	if ttl <= 0 {
 		return defaultTTL
 	}
-	return max(listed.ttl, minTTL)
+	return min(max(ttl, minTTL), maxTTL)
 }
 
 // reclassify takes other rules over, and gives the known tools their classes.

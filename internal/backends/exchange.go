@@ -150,9 +150,23 @@ func (x *exchange) cause(err error) error {
 	return err
 }
 
+// A TurnedDownError is that of a connection by whose HTTP status the backend takes no calls
+// now: 429, 502, 503 or 504.
+type TurnedDownError struct {
+	status int
+	after  time.Duration // the pause that it asks for; 0 = none
+}
+
+func (e *TurnedDownError) Error() string {
+	return fmt.Sprintf("HTTP status %d %s", e.status, http.StatusText(e.status))
+}
+
 // refusal is the error of a handshake. mcp-go takes every status of 400 to 499 for that of
 // a server that speaks SSE, which 404 and 405 may be.
 func (x *exchange) refusal(err error) error {
+	if away, after := x.away(); away {
+		return &TurnedDownError{x.status, after}
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {

@@ -124,7 +124,7 @@ func (h *health) status(name string, tools int) Status {
 	st := Status{Name: name, Up: h.up, Tools: tools, Since: h.since, ProtocolVersion: h.version}
 	st.Tried = h.up || h.err != errUntried
 	if !h.up && h.err != nil {
-		st.Error = h.err.Error()
+		st.Err, st.Error = h.err, h.err.Error()
 	}
 	return st
 }

@@ -96,9 +96,10 @@ func TestBackendThatHangsIsDown(t *testing.T) {
 func TestHandshakeTurnedDown(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{
-		http.StatusTooManyRequests: "initialising: HTTP status 429 Too Many Requests",
-		http.StatusForbidden:       "initialising: HTTP status 403 Forbidden",
-		http.StatusNotFound:        "initialising: HTTP status 404 Not Found: server returned 4xx for initialize POST, likely a legacy SSE server",
+		http.StatusTooManyRequests:    "initialising: HTTP status 429 Too Many Requests",
+		http.StatusServiceUnavailable: "initialising: HTTP status 503 Service Unavailable",
+		http.StatusForbidden:          "initialising: HTTP status 403 Forbidden",
+		http.StatusNotFound:           "initialising: HTTP status 404 Not Found: server returned 4xx for initialize POST, likely a legacy SSE server",
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		t.Cleanup(server.Close)
@@ -107,6 +108,45 @@ func TestHandshakeTurnedDown(t *testing.T) {
 		}
 		if got := p.Status()[0].Error; got != want {
 			t.Errorf("status %d is shown as %q, want %q", status, got, want)
+		}
+	}
+}
+
+// A backend that turns connections down is left alone for as long as it asks, whatever
+// calls want it meanwhile.
+func TestTurnedDownConnectionWaits(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		var tries atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			tries.Add(1)
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(status)
+		}))
+		t.Cleanup(server.Close)
+		p := openUnready(t, httpConfig(server.URL))
+		for began := time.Now(); !p.Status()[0].Tried && time.Since(began) < patience; time.Sleep(time.Millisecond) {
+		}
+		first := tries.Load()
+		for began := time.Now(); time.Since(began) < time.Second; time.Sleep(10 * time.Millisecond) {
+			select {
+			case p.byName["be"].kick <- struct{}{}:
+			default:
+			}
+		}
+		if again := tries.Load() - first; first == 0 || again != 0 {
+			t.Errorf("status %d: %d requests, and %d more in the pause that it asked for", status, first, again)
+		}
+	}
+}
+
+// However long a server says that its list of tools is valid, it is looked at often enough
+// to notice that the backend is gone.
+func TestTTLIsBounded(t *testing.T) {
+	t.Parallel()
+	for ttl, want := range map[time.Duration]time.Duration{0: defaultTTL, time.Second: minTTL, 2 * time.Minute: 2 * time.Minute, 24 * time.Hour: maxTTL} {
+		if got := bounded(ttl); got != want {
+			t.Errorf("a list that is valid for %s is read again after %s, want %s", ttl, got, want)
 		}
 	}
 }

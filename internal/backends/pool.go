@@ -44,6 +44,7 @@ type Status struct {
 	Up              bool
 	Tried           bool      // the first try to connect has ended
 	Error           string    // why it is down; "" when up
+	Err             error     // the same; nil when up
 	Tools           int       // how many it listed last
 	Since           time.Time // when it went up or down
 	ProtocolVersion string    // negotiated last; "" if it never was up
