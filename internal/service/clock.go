@@ -5,6 +5,11 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // The tolerated differences of clocks.
@@ -40,6 +45,37 @@ func (c *clock) note(ahead time.Duration) {
 		message = "the clock of this process differs from that of Temporal; synchronise the clocks (NTP)"
 	}
 	c.log.Warn(message, "ahead", ahead.Round(time.Millisecond).String())
+}
+
+// newClock makes the clock of a new worker, and has it on the worker's connection.
+func newClock(o *client.Options, log *slog.Logger) *clock {
+	c := &clock{log: log}
+	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
+				return err
+			}
+			switch reply := reply.(type) {
+			case *workflowservice.PollActivityTaskQueueResponse:
+				c.prolong(reply)
+			case *workflowservice.RespondWorkflowTaskCompletedResponse:
+				for _, task := range reply.ActivityTasks {
+					c.prolong(task)
+				}
+			}
+			return nil
+		}))
+	return c
+}
+
+// prolong gives an activity the time that it has by Temporal's clock. The SDK adds the
+// timeout to the time of scheduling, and compares the sum with the clock of the process:
+// where that is far ahead, the activity would be over before it begins.
+func (c *clock) prolong(task *workflowservice.PollActivityTaskQueueResponse) {
+	ahead := c.ahead.Load()
+	if limit := task.GetScheduleToCloseTimeout().AsDuration(); limit > 0 && ahead != nil && *ahead >= clockWarning {
+		task.ScheduleToCloseTimeout = durationpb.New(limit + *ahead)
+	}
 }
 
 // probeTemporal probes Temporal, and compares the clocks.

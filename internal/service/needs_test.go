@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -88,6 +91,25 @@ func TestClockDiffers(t *testing.T) {
 	}
 	if got := log.String(); strings.Count(got, "level=WARN") != 3 || strings.Count(got, "differs from that of Temporal") != 2 || !strings.Contains(got, "ahead=3m0s") || !strings.Contains(got, "ahead=-5s") {
 		t.Errorf("the log has %s", got)
+	}
+}
+
+// An activity has the time that it has by Temporal's clock also where the clock of its
+// worker is ahead.
+func TestActivityOfAWorkerAhead(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]time.Duration{10 * time.Minute: 15 * time.Minute, time.Second: 5 * time.Minute, -10 * time.Minute: 5 * time.Minute} {
+		c := &clock{log: slog.New(slog.DiscardHandler)}
+		c.note(ahead)
+		task := &workflowservice.PollActivityTaskQueueResponse{ScheduleToCloseTimeout: durationpb.New(5 * time.Minute)}
+		c.prolong(task)
+		if got := task.ScheduleToCloseTimeout.AsDuration(); got != want {
+			t.Errorf("ahead by %s: the activity has %s, want %s", ahead, got, want)
+		}
+		unlimited := &workflowservice.PollActivityTaskQueueResponse{}
+		if c.prolong(unlimited); unlimited.ScheduleToCloseTimeout.AsDuration() != 0 {
+			t.Errorf("an activity without a limit has one: %v", unlimited)
+		}
 	}
 }
 

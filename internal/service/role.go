@@ -70,7 +70,7 @@ func (r Role) Run(ctx context.Context) error {
 	}
 	go s.Reload(ctx, r.Sources)
 	err = s.Serve(ctx, r.Listener, handler, func() <-chan error {
-		r.Logger.Info("ready", s.Where(r.Listener)...)
+		r.Logger.Info("ready", append(s.Where(r.Listener), "key", r.Keys.Proofs.ID())...)
 		return nil
 	})
 	r.Logger.Info("stopped; runs continue at other workers, or when this process is started again")
@@ -120,7 +120,7 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 	if r.Worker != nil {
 		CacheRuns(r.Worker.CachedRuns)
 		options.Guard = NewGuard(&o, r.Worker.QuarantineAfter, r.LargeValues, r.Keys.Proofs, r.Telemetry, r.Logger)
-		options.News = NewNews(&o)
+		options.News, options.clock = NewNews(&o), newClock(&o, r.Logger)
 	}
 	tc, err := client.NewLazyClient(o)
 	if err != nil {

@@ -3,6 +3,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ type Service struct {
 	prepared chan struct{} // closed when Temporal is prepared for runs
 	started  atomic.Bool   // every part is up
 	needs    []*need       // without which it takes no calls
-	clock    clock
+	clock    *clock
 	stopping atomic.Bool
 	reported runs.Turns // of callers, to get the status
 
@@ -78,6 +79,8 @@ type Options struct {
 	Guard *quarantine.Guard
 	// News of the worker, on the connection of Temporal. nil = there is none.
 	News *runs.News
+
+	clock *clock // on the worker's connection of Temporal; nil = it is on none
 	// Grace is the time for requests and calls under way at a stop.
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = not called.
@@ -113,7 +116,7 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{shared: common, opened: make(chan struct{}), prepared: make(chan struct{}), clock: clock{log: o.Logger}}
+	s := &Service{shared: common, opened: make(chan struct{}), prepared: make(chan struct{}), clock: cmp.Or(o.clock, &clock{log: o.Logger})}
 	if o.Gateway != nil {
 		if s.front, err = newFront(common, *o.Gateway, s.prepared); err != nil {
 			return nil, err
