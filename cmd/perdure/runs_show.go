@@ -125,8 +125,12 @@ func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepRepo
 	if s.Script && d.Script != "" {
 		out.printf("\nscript\n%s", runs.NumberedLines(d.Script))
 	}
+	state := "waits for"
+	if d.Outcome != nil {
+		state = "has not had"
+	}
 	for _, u := range d.Unchecked {
-		out.printf("\nsignal %s waits for a worker with the signing key %s: %s", u.Name, u.Key, strings.Join([]string{u.ElicitationID, u.By}, " "))
+		out.printf("\nsignal %s %s a worker with the signing key %s: %s", u.Name, state, u.Key, strings.Join([]string{u.ElicitationID, u.By}, " "))
 	}
 	for _, e := range d.Open() {
 		printQuestion(out, c, d, s.again(), e)

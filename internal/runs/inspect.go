@@ -27,8 +27,10 @@ type Inspection struct {
 	Pauses    bool          // whether workflows can be paused, which is how runs are quarantined
 	Workers   int           // that have looked for work in the last five minutes
 	Unchecked int64         // runs that wait for a worker with a key; -1 = it is not known
-	Tasks     Backlog       // of runs, which no worker has taken up yet
-	Calls     Backlog       // the same of calls of tools
+	// Quarantined runs are not executed until an operator acts; -1 = it is not known.
+	Quarantined int64
+	Tasks       Backlog // of runs, which no worker has taken up yet
+	Calls       Backlog // the same of calls of tools
 	// Seen is when a worker has looked for work last, by the clock of Temporal.
 	Seen time.Time
 }
@@ -55,7 +57,8 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 	if found.Missing, err = missingAttributes(ctx, c, namespace); err != nil {
 		return &found, err
 	}
-	found.Unchecked = countUnchecked(ctx, c, namespace)
+	found.Unchecked = count(ctx, c, namespace, workflows.AttrWaiting+" = "+quote(workflows.HeldByKey)+" AND ExecutionStatus = 'Running'")
+	found.Quarantined = count(ctx, c, namespace, quarantinedQuery)
 	pollers, err := c.DescribeTaskQueue(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
 		return &found, fmt.Errorf("looking for workers: %w", err)
@@ -70,10 +73,9 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 	return &found, err
 }
 
-func countUnchecked(ctx context.Context, c client.Client, namespace string) int64 {
-	counted, err := c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-		Namespace: namespace, Query: workflows.AttrWaiting + " = " + quote(workflows.HeldByKey) + " AND ExecutionStatus = 'Running'",
-	})
+// count counts runs; -1 = it is not known.
+func count(ctx context.Context, c client.Client, namespace, query string) int64 {
+	counted, err := c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: query})
 	if err != nil { // such as that the attribute is missing
 		return -1
 	}

@@ -24,7 +24,7 @@ var (
 	ErrNotPermitted   = errors.New("not permitted")
 	ErrNoKey          = errors.New("no signing key of the installation")
 	ErrMayHaveStarted = errors.New("it is not known whether the run was started")
-	ErrUnchecked      = errors.New("no worker has the signing key of the answer yet")
+	ErrUnchecked      = errors.New("the worker that took the answer up lacks its signing key")
 	ErrUnread         = errors.New("how the run has ended cannot be read here for now")
 	ErrUntaken        = errors.New("the answer was sent, but no worker has processed it yet")
 

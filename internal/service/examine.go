@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -123,7 +124,7 @@ func (x *examination) signingKeys() {
 	k, file, err := x.SigningKeys()
 	switch {
 	case err != nil:
-		x.add("signing key", CheckFailed, err.Error(), "set --key-file or PERDURE_KEY to the same key for all gateways and workers")
+		x.add("signing key", CheckFailed, err.Error(), "%s", keyFileFix(err, "set --key-file or PERDURE_KEY to the same key for all gateways and workers"))
 		return
 	case k == nil:
 		x.add("signing key", CheckSkipped, "not given", "set --key-file")
@@ -133,27 +134,38 @@ func (x *examination) signingKeys() {
 		x.add("signing key", CheckWarning, fmt.Sprintf("other users can read %s (%s)", file, info.Mode().Perm()), "chmod 600 %s", file)
 		return
 	}
-	x.ok("signing key", "one signs, %d are retired", len(k.Retired))
+	x.ok("signing key", "%s signs, %d are retired", k.Proofs.ID(), len(k.Retired))
+}
+
+// keyFileFix is what to do about keys that cannot be read, or that are invalid.
+func keyFileFix(err error, invalid string) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user of each process, and of this command, read the file: chown it, chmod 600"
+	case errors.Is(err, fs.ErrNotExist):
+		return "correct the name of the file, or bring the file back from a copy; other keys do not replace lost ones"
+	}
+	return invalid
 }
 
 // payloadKeys also checks whether the keys open runs in Temporal.
 func (x *examination) payloadKeys(ctx context.Context) {
 	k, err := x.PayloadKeys(ctx)
 	if err != nil {
-		x.add("payload keys", CheckFailed, err.Error(), "write lines ID:KEY, each KEY from openssl rand -hex 32")
+		x.add("payload keys", CheckFailed, err.Error(), "%s", keyFileFix(err, "write lines ID:KEY, each KEY from openssl rand -hex 32"))
 		return
 	}
-	lacking := map[string]runs.RunID{} // key → a run that it has sealed
+	lacking := map[string][]runs.RunID{} // key → the runs that it has sealed
 	for id, p := range x.inputs {
 		if key := payloads.KeyOf(p); key != "" && (k == nil || !k.Has(key)) {
-			lacking[key] = id
+			lacking[key] = append(lacking[key], id)
 		}
 	}
 	switch {
 	case len(lacking) > 0:
 		key := slices.Sorted(maps.Keys(lacking))[0]
-		x.add("payload keys", CheckFailed, fmt.Sprintf("run %s is sealed with the unknown key %q", lacking[key], key),
-			"add the key to --payload-key-file of all processes and of this command; until then, such runs wait and cannot be read")
+		x.add("payload keys", CheckFailed, fmt.Sprintf("%d of the %s checked are sealed with the unknown key %q, such as %s", len(lacking[key]), Plural(len(x.inputs), "run"), key, slices.Min(lacking[key])),
+			"add the key to --payload-key-file of all processes and of this command; until then, such runs wait and cannot be read. If it is lost, perdure runs terminate ends a run")
 	case k == nil:
 		x.add("payload keys", CheckSkipped, "not given; values of runs are not sealed for Temporal", "to seal them, set --payload-key-file")
 	default:
@@ -211,12 +223,16 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 		x.ok("search attributes", "all exist")
 	}
 	if at.Unchecked > 0 {
-		x.add("signals", CheckFailed, fmt.Sprintf("%d runs wait for a worker with the key that signed an answer or a signal", at.Unchecked),
-			"set --key-file or PERDURE_KEY of the workers to the keys of the gateways; perdure runs list --waiting key lists the runs")
+		x.add("signals", CheckFailed, Plural(int(at.Unchecked), "signal")+" to runs, such as an answer, is signed with a key that a worker lacks",
+			"perdure runs list --waiting key lists the runs, perdure runs show ID names the key; give the same keys (--key-file, PERDURE_KEY) to all gateways and workers: each logs the IDs of its keys at its start")
 	}
-	if at.Pauses {
-		x.ok("quarantine", "Temporal can pause runs that take their workers down")
-	} else {
+	switch {
+	case at.Quarantined > 0:
+		x.add("quarantine", CheckFailed, Plural(int(at.Quarantined), "run")+" took workers down and will not be executed",
+			"perdure runs list --status quarantined lists them, perdure runs show ID says how; then perdure runs release ID or perdure runs fail ID")
+	case at.Pauses:
+		x.ok("quarantine", "Temporal can pause runs that take their workers down; none is paused")
+	default:
 		x.add("quarantine", CheckWarning, "Temporal cannot pause runs that take their workers down; workers refuse them, but lists show them as running",
 			"set frontend.WorkflowPauseEnabled in the dynamic configuration of Temporal (1.31 or newer)")
 	}

@@ -3,6 +3,8 @@ package service
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -51,11 +53,8 @@ func (x *examination) backends(ctx context.Context) {
 			x.add("backend "+s.Name, CheckWarning, "it still starts; it has not answered within "+time.Since(began).Round(time.Second).String(), "wait, and check again; perdure dev keeps trying")
 		case s.Up:
 			x.ok("backend "+s.Name, "%s, MCP %s, connected in %s", Plural(s.Tools, "tool"), s.ProtocolVersion, max(s.Since.Sub(began), 0).Round(time.Millisecond))
-		case isProgram(own.Backends, s.Name):
-			x.add("backend "+s.Name, CheckFailed, s.Error,
-				"check that its program is in PATH, also in the image, and its command and variables in the configuration")
 		default:
-			x.add("backend "+s.Name, CheckFailed, s.Error, "start it, or check its address and credentials in the configuration")
+			x.add("backend "+s.Name, CheckFailed, s.Error, "%s", backendFix(s.Err, isProgram(own.Backends, s.Name)))
 		}
 	}
 	if len(byCaller) == 0 {
@@ -64,6 +63,21 @@ func (x *examination) backends(ctx context.Context) {
 	if unmatched := x.found.Unmatched(pool.Tools(), nil); len(unmatched) > 0 {
 		x.add("rules", CheckWarning, unmatched[0].String(), "correct the names; %s", Plural(len(unmatched), "rule")+" of the configuration match no tool")
 	}
+}
+
+// backendFix is what to do about a backend that is down with an error.
+func backendFix(err error, program bool) string {
+	var turnedDown *backends.TurnedDownError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case program:
+		return "check that its program is in PATH, also in the image, and its command and variables in the configuration"
+	case errors.As(err, &turnedDown):
+		return "it is up, and takes no calls now: look at its load and at what it allows; runs wait and resume by themselves"
+	case errors.As(err, &certificate):
+		return "renew its certificate, or set caBundlePath to the certificates of its CA and restart all gateways and workers"
+	}
+	return "start it, or check its address and credentials in the configuration"
 }
 
 // awaitBackends waits for each backend as long as a server does for one try to connect:

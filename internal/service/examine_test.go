@@ -1,6 +1,9 @@
 package service
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -9,6 +12,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // The clock that is furthest from ours counts.
@@ -59,5 +63,67 @@ func TestSlowBackends(t *testing.T) {
 	x.awaitBackends(t.Context(), pool, 20*time.Millisecond)
 	if s := pool.Status()[0]; told < 2 || !s.Tried || s.Error == "" {
 		t.Errorf("told %d times, then %+v", told, s)
+	}
+}
+
+// Doctor reports runs that are quarantined, and signals that wait for a key.
+func TestExamineHeldRuns(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		at     runs.Inspection
+		name   string
+		status CheckStatus
+		fix    string
+	}{
+		{runs.Inspection{Exists: true, Pauses: true}, "quarantine", CheckOK, ""},
+		{runs.Inspection{Exists: true, Pauses: true, Quarantined: -1}, "quarantine", CheckOK, ""},
+		{runs.Inspection{Exists: true}, "quarantine", CheckWarning, "frontend.WorkflowPauseEnabled"},
+		{runs.Inspection{Exists: true, Pauses: true, Quarantined: 2}, "quarantine", CheckFailed, "perdure runs list --status quarantined"},
+		{runs.Inspection{Exists: true, Unchecked: 1}, "signals", CheckFailed, "all gateways and workers"},
+	} {
+		x := &examination{}
+		x.namespace("default", &tc.at)
+		i := slices.IndexFunc(x.checks, func(c Check) bool { return c.Name == tc.name })
+		if i < 0 || x.checks[i].Status != tc.status || !strings.Contains(x.checks[i].Fix, tc.fix) {
+			t.Errorf("%+v: %+v", tc.at, x.checks)
+		}
+	}
+}
+
+// What doctor advises fits what is wrong.
+func TestDoctorAdvises(t *testing.T) {
+	t.Parallel()
+	turnsDown := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer turnsDown.Close()
+	strange := httptest.NewTLSServer(http.NotFoundHandler())
+	defer strange.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for url, want := range map[string]string{
+		turnsDown.URL: "takes no calls now",
+		strange.URL:   "renew its certificate",
+		gone.URL:      "start it",
+	} {
+		pool, err := backends.New([]backends.Config{{Name: "b", Transport: backends.StreamableHTTP, URL: url}}, backends.Aggregation{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		pool.Start(t.Context())
+		awaitTried(t.Context(), pool, 10*time.Second)
+		if s := pool.Status()[0]; !strings.Contains(backendFix(s.Err, false), want) {
+			t.Errorf("%s: the advice is %q, want %q", s.Error, backendFix(s.Err, false), want)
+		}
+	}
+	for err, want := range map[error]string{
+		fmt.Errorf("reading: %w", fs.ErrPermission): "chown",
+		fmt.Errorf("reading: %w", fs.ErrNotExist):   "from a copy",
+		errors.New("no ID"):                         "write lines",
+	} {
+		if got := keyFileFix(err, "write lines"); !strings.Contains(got, want) {
+			t.Errorf("%v: the advice is %q, want %q", err, got, want)
+		}
 	}
 }

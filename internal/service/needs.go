@@ -19,6 +19,7 @@ const (
 // A need is something without which a service takes no calls.
 type need struct {
 	name  string                      // such as Temporal
+	means string                      // what follows while it is away
 	probe func(context.Context) error // an error reports that it is unavailable
 	log   *slog.Logger
 
@@ -69,7 +70,7 @@ func (n *need) turn(err error) {
 	defer n.mu.Unlock()
 	if n.err = err; err != nil {
 		n.since = time.Now()
-		n.log.Warn(n.name+" is away: calls are answered with an error that says to try again, and runs wait", "error", err)
+		n.log.Warn(n.name+" is away: "+n.means, "error", err)
 		return
 	}
 	n.log.Warn(n.name+" is back", "after", time.Since(n.since).Round(time.Second).String())
@@ -77,13 +78,13 @@ func (n *need) turn(err error) {
 
 // newNeeds are the needs of the service.
 func (s *Service) newNeeds() []*need {
-	needs := []*need{{name: "Temporal", probe: s.probeTemporal, log: s.opts.Logger}}
+	needs := []*need{{name: "Temporal", means: "calls are answered with an error that says to try again, and runs wait", probe: s.probeTemporal, log: s.opts.Logger}}
 	db := s.opts.Database
 	if db == nil {
 		db = s.opts.ValuesIn
 	}
 	if db != nil {
-		needs = append(needs, &need{name: "the database", probe: db.Probe, log: s.opts.Logger})
+		needs = append(needs, &need{name: "the database", means: "calls and runs that need it (large values, credentials or headers of callers) wait or fail with an error that says to try again; others continue", probe: db.Probe, log: s.opts.Logger})
 	}
 	return needs
 }
