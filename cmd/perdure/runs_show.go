@@ -104,6 +104,9 @@ func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepRepo
 		out.printf("  quarantined since %s: %s", q.Since.Local().Format(time.DateTime), q.Reason)
 		out.printf("  It is not executed until you release or end it:\n    perdure runs release %s   (or perdure runs fail, perdure runs terminate)", string(d.ID)+s.again())
 	}
+	if d.Cancelling && d.Closed == nil {
+		out.printf("  cancelling cancellation was requested; the run ends when a worker has processed it")
+	}
 	if why, held := heldFor[d.WaitingFor]; held {
 		out.printf("  waits for  %s; it resumes by itself", why)
 	}
@@ -254,7 +257,10 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		out.printf("answer on the approvals page: %s of the server; with dev, open it with\n  perdure approvals open %s", approvals.Path(d.ID), command)
 		return
 	}
-	example := ""
+	example, again := "", ""
+	if d.AnswerUnderWay(e.ID) {
+		again = "an answer was sent, and no worker has processed it yet; should the run ignore it, "
+	}
 	if len(d.Open()) > 1 {
 		command += " --step " + visible.ShellWord(string(e.StepPath))
 	}
@@ -262,7 +268,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		out.printf("    %s", describeField(f, "    "))
 		example = " --content '{…}'"
 	}
-	out.printf("answer with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", command, example)
+	out.printf(again+"answer with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", command, example)
 }
 
 func printOutcome(out *lines, o *runs.Outcome) {

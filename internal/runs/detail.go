@@ -68,7 +68,7 @@ func newDetailed() *detailed { return &detailed{steps: newStepRecords(), gates: 
 
 func (d *detailed) add(m history.Moment) {
 	if m.Execution != d.execution { // nothing of these is true of the next one
-		d.execution, d.Quarantine, d.Outcome = m.Execution, nil, nil
+		d.execution, d.Quarantine, d.Outcome, d.Unprocessed = m.Execution, nil, nil, nil
 	}
 	d.gates.add(m.Facts)
 	for _, fact := range m.Facts {
@@ -91,7 +91,13 @@ func (d *detailed) fact(fact history.Fact, m history.Moment) {
 		}
 	case history.Said:
 		d.Said = append(d.Said, said(f, m.At))
+	case history.AnswerSent:
+		if d.Unprocessed == nil {
+			d.Unprocessed = map[string]string{}
+		}
+		d.Unprocessed[f.Answer.AnswerID] = f.Answer.ElicitationID
 	case history.Ruled:
+		delete(d.Unprocessed, f.AnswerID)
 		if f.Verdict == workflows.VerdictRefused && len(d.Refused) < maxRefused {
 			d.Refused = append(d.Refused, RefusedSignal{At: m.At, Signal: f.Signal, Reason: f.Reason,
 				ElicitationID: f.ElicitationID, Action: f.Action, By: f.By})

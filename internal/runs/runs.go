@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -220,6 +222,16 @@ type Detail struct {
 	Problem      string                   `json:"problem,omitempty"` // which worker could not execute the run, and why; "" = it does not wait for one that can
 
 	Quarantine *Quarantine `json:"quarantine,omitempty"` // nil = the run is not quarantined
+
+	// Unprocessed are answers that were sent, by their IDs, each with the ID of its
+	// elicitation: no worker has processed them yet. nil = there are none.
+	Unprocessed map[string]string `json:"unprocessed,omitempty"`
+}
+
+// AnswerUnderWay reports whether an answer to an elicitation was sent that no worker has
+// processed yet.
+func (d *Detail) AnswerUnderWay(elicitation string) bool {
+	return slices.Contains(slices.Collect(maps.Values(d.Unprocessed)), elicitation)
 }
 
 // A RefusedSignal is one that the run did not believe.

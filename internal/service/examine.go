@@ -249,6 +249,7 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 const (
 	pollerAge = 2 * time.Minute
 	queueAge  = time.Minute
+	idleAge   = 10 * time.Second // an idle worker takes a task up at once
 )
 
 // workers checks when workers polled last, and how long tasks wait.
@@ -263,11 +264,13 @@ func (x *examination) workers(at *runs.Inspection, now time.Time) {
 		x.add(name, CheckWarning, "no worker has polled lately, so runs do not continue; "+lag, "start perdure worker or perdure serve")
 	case age > pollerAge:
 		x.add(name, CheckWarning, fmt.Sprintf("no worker has polled for %s, so runs do not continue; %s", age, lag), "start perdure worker or perdure serve, or find out why it hangs")
+	case waits > idleAge && age >= waits:
+		x.add(name, CheckWarning, fmt.Sprintf("no worker has polled for %s, since before tasks wait; %s", age, lag), "start perdure worker or perdure serve, or find out why it hangs")
 	case waits > queueAge:
 		x.add(name, CheckWarning, fmt.Sprintf("%d polled, the last %s ago; %s", at.Workers, max(age, 0), lag),
 			"start more workers, give them more processors, or, where runs are pinned to builds, look at perdure rollout status")
 	default:
-		x.ok(name, "%d polled, the last %s ago; %s", at.Workers, max(age, 0), lag)
+		x.ok(name, "%d polled within five minutes, the last %s ago; %s", at.Workers, max(age, 0), lag)
 	}
 }
 

@@ -125,6 +125,7 @@ func TestExamineWorkers(t *testing.T) {
 	}{
 		{"none", runs.Inspection{Tasks: runs.Backlog{Tasks: 3, Age: time.Hour}}, CheckWarning, "3 tasks and 0 calls wait for them, the oldest for 1h0m0s"},
 		{"one that is gone", runs.Inspection{Workers: 1, Seen: now.Add(-3 * time.Minute)}, CheckWarning, "for 3m0s"},
+		{"all were killed", runs.Inspection{Workers: 2, Seen: now.Add(-30 * time.Second), Tasks: runs.Backlog{Tasks: 4, Age: 21 * time.Second}}, CheckWarning, "no worker has polled for 30s"},
 		{"too few", runs.Inspection{Workers: 1, Seen: now, Calls: runs.Backlog{Tasks: 9, Age: 2 * time.Minute}}, CheckWarning, "9 calls wait"},
 		{"enough", runs.Inspection{Workers: 2, Seen: now.Add(-20 * time.Second)}, CheckOK, "the last 20s ago"},
 	} {
