@@ -140,17 +140,17 @@ func (c *subject) offsetOf(at, text string, line, column int) int {
 	return -1
 }
 
-// CheckQuestion says why the schema of a script's question makes no form; nil = it
-// does.
-func CheckQuestion(schema []byte) error {
+// ParseQuestion reads the schema of a script's elicitation. The error says why it makes
+// no form.
+func ParseQuestion(schema []byte) (FormSchema, error) {
 	parsed, err := NewFormSchema(schema)
 	if err != nil {
-		return fmt.Errorf("schema: %w", err)
+		return nil, fmt.Errorf("schema: %w", err)
 	}
 	c := &schemaCheck{newSubject(&Definition{})}
 	c.elicitationSchema(node{step: &Step{Schema: parsed}, label: "elicit"})
-	if len(c.diags) == 0 {
-		return nil
+	if len(c.diags) > 0 {
+		return nil, errors.New(strings.TrimPrefix(c.diags[0].Message, "elicit: "))
 	}
-	return errors.New(strings.TrimPrefix(c.diags[0].Message, "elicit: "))
+	return parsed, nil
 }

@@ -31,7 +31,7 @@ func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
 			if schema == nil || string(schema) == "null" {
 				continue
 			}
-			if err := CheckQuestion(schema); err != nil {
+			if _, err := ParseQuestion(schema); err != nil {
 				c.report(at, pos, SeverityError, "elicitation-schema", "%s: %v", n.label, err)
 			}
 		}

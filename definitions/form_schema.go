@@ -47,6 +47,19 @@ func (s *FormSchema) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// Form is the schema that clients get. MCP requires type and properties, which a
+// definition may leave out.
+func (s FormSchema) Form() json.RawMessage {
+	form, _ := ParseJSONObject(s) // it is an object, or nil
+	if form.Get("properties") == nil {
+		form.Set("properties", json.RawMessage("{}"))
+	}
+	if form.Get("type") == nil {
+		form.Set("type", json.RawMessage(`"object"`))
+	}
+	return form.JSON()
+}
+
 // members are those of the schema, without their order.
 func (s FormSchema) members() map[string]any {
 	members, _ := decodeObject(json.RawMessage(s)) // it is an object

@@ -100,6 +100,16 @@ func TestFormSchemaThatIsNone(t *testing.T) {
 			t.Errorf("%.40q is the schema %s", raw, s)
 		}
 	}
+	for written, want := range map[string]string{
+		`null`:              `{"properties":{},"type":"object"}`,
+		`{"type":"object"}`: `{"type":"object","properties":{}}`,
+		`{"title":"t","properties":{"b":{"type":"string"},"a":{"type":"string"}}}`: `{"title":"t","properties":{"b":{"type":"string"},"a":{"type":"string"}},"type":"object"}`,
+	} {
+		var s definitions.FormSchema
+		if err := json.Unmarshal([]byte(written), &s); err != nil || string(s.Form()) != want {
+			t.Errorf("form of %s is %s, %v; want %s", written, s.Form(), err, want)
+		}
+	}
 	if s, err := definitions.NewFormSchema([]byte(`{"b":1,"a":2,"b":3}`)); err != nil || string(s) != `{"b":3,"a":2}` {
 		t.Errorf("of equal names: %s %v", s, err)
 	}

@@ -27,6 +27,8 @@ type Node struct {
 	Deps  []string // steps to wait for: dependsOn, and those whose results its templates read; in the order of the definition
 	Inner *Node    // the inner step of a forEach
 
+	Continues bool // the run continues if the step fails; of an inner step, the loop does
+
 	Templates Templates
 	Probe     *ProbeProgram     // nil = the step has none
 	Script    *starlark.Program // of a script step
@@ -77,7 +79,7 @@ func Compile(d *Definition) (*Program, error) {
 }
 
 func (d *Definition) compileStep(step *Step) (*Node, error) {
-	n := &Node{Step: step, ID: step.ID}
+	n := &Node{Step: step, ID: step.ID, Continues: step.Continues()}
 	t := &n.Templates
 	fields := []struct {
 		name, text string
@@ -121,6 +123,7 @@ func (d *Definition) compileStep(step *Step) (*Node, error) {
 		if n.Inner, err = d.compileStep(step.Step); err != nil {
 			return nil, fmt.Errorf("inner step: %w", err)
 		}
+		n.Inner.Continues = n.Inner.Continues || n.Continues
 	}
 	return n, nil
 }

@@ -98,13 +98,18 @@ func TestDefaultResultsOfAnyKind(t *testing.T) {
 			})
 		}
 	}
-	t.Run("an item that fails", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, `{name: a, description: d, steps: [{id: s, type: forEach, collection: "[1]", step: {tool: fail, onError: {action: continue}, defaultResults: [7]}}]}`, `{}`, map[string]toolFunc{"fail": failing})
-		if got, failure := b.run(); failure != nil || !strings.Contains(got, `"output":[7]`) {
-			t.Errorf("got %s, %+v", got, failure)
-		}
-	})
+	for continues, step := range map[string]string{
+		"the item": `step: {tool: fail, onError: {action: continue}, defaultResults: [7]}`,
+		"the loop": `onError: {action: continue}, step: {tool: fail, defaultResults: [7]}`,
+	} {
+		t.Run("an item that fails where continues "+continues, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, `{name: a, description: d, steps: [{id: s, type: forEach, collection: "[1]", `+step+`}]}`, `{}`, map[string]toolFunc{"fail": failing})
+			if got, failure := b.run(); failure != nil || !strings.Contains(got, `"output":[7]`) {
+				t.Errorf("got %s, %+v", got, failure)
+			}
+		})
+	}
 }
 
 // TestScriptSeesWhoAnswered shows what elicit gives besides action and content.

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -21,10 +20,7 @@ func (elicitationKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	if err != nil {
 		return Outcome{status: stepFailed, err: templateError(n, at, err)}
 	}
-	question := Elicitation{StepPath: at.path, Message: message, Schema: anything}
-	if n.Step.Schema != nil {
-		question.Schema = json.RawMessage(n.Step.Schema)
-	}
+	question := Elicitation{StepPath: at.path, Message: message, Schema: n.Step.Schema.Form()}
 	if n.Step.Mode == definitions.URLMode {
 		question.Mode = definitions.URLMode
 	}

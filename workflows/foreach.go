@@ -96,8 +96,7 @@ func (l *loop) settled() bool {
 
 func (l *loop) path(i int) StepPath { return l.at.path.Item(i) }
 
-// item executes the inner step for one item. A failure ends the loop unless
-// the inner step or the loop continues.
+// item executes the inner step for one item.
 func (l *loop) item(ctx workflow.Context, i int, stop workflow.CancelFunc) {
 	at, inner := l.place(i)
 	out := l.steps.attempt(ctx, l.node.Inner, inner)
@@ -106,7 +105,7 @@ func (l *loop) item(ctx workflow.Context, i int, stop workflow.CancelFunc) {
 	}
 	l.results[i] = out
 	l.skip = l.skip || out.skip
-	if out.status == stepFailed && !continues(l.node.Inner.Step) && !continues(l.node.Step) {
+	if out.status == stepFailed && !l.node.Inner.Continues {
 		l.fail(stop, out.err)
 	}
 }

@@ -207,11 +207,12 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 		question.Mode = definitions.URLMode
 	}
 	if len(q.Schema) > 0 {
-		if err := definitions.CheckQuestion(q.Schema); err != nil {
+		schema, err := definitions.ParseQuestion(q.Schema)
+		if err != nil {
 			return script.Answer{}, &script.Error{Code: codes.ElicitationSchema, Category: codes.CategoryValidation, Path: string(path),
 				Message: fmt.Sprintf("step %s: %s", path, err)}
 		}
-		question.Schema = q.Schema
+		question.Schema = schema.Form()
 	}
 	limit := q.Timeout
 	if limit == 0 {

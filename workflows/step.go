@@ -83,7 +83,7 @@ func failedStep(ctx workflow.Context, n *definitions.Node, at place, err *Error)
 		err.Tool = n.Step.Tool
 	}
 	out := Outcome{status: stepFailed, err: err}
-	if continues(n.Step) {
+	if n.Continues {
 		out.output = n.Step.Defaults()
 	}
 	return out
@@ -92,10 +92,6 @@ func failedStep(ctx workflow.Context, n *definitions.Node, at place, err *Error)
 // cancelledStep is the error of a step that was stopped.
 func cancelledStep(path StepPath) *Error {
 	return &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
-}
-
-func continues(s *definitions.Step) bool {
-	return s.OnError != nil && s.OnError.Action == definitions.Continue
 }
 
 func timeout(s *definitions.Step) time.Duration {

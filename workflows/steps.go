@@ -117,7 +117,7 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 		s.why = "its condition is false: " + n.Step.Condition
 	}
 	st.skipping = st.skipping || out.skip
-	if out.status == stepFailed && !continues(n.Step) {
+	if out.status == stepFailed && !n.Continues {
 		s.broken = true
 		if n.Whole() && st.failsAlone() {
 			st.failures.abort(out.err)

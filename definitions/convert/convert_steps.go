@@ -203,11 +203,8 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 		most = definitions.DefaultIterations
 	}
 	options := innerPath
-	switch {
-	case n.Inner.Step.Continues():
+	if n.Inner.Continues {
 		options += ", goes_on = True, failed_output = " + literalOf(n.Inner.Step.Defaults())
-	case s.Continues():
-		options += ", goes_on = True"
 	}
 	options += ownWords(n.Inner)
 	if s.Collect != "" {
