@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/perdure/perdure/internal/config"
 )
 
 func testModel(t *testing.T) *kong.Kong {
@@ -103,5 +105,31 @@ func TestManPages(t *testing.T) {
 	}
 	if got, want := roff(".so x\n'a\\b-c"), "\\&.so x\n\\&'a\\eb\\-c"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestFlagsOfKeys: each flag that validate names for a key of a configuration exists.
+func TestFlagsOfKeys(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, command := range testModel(t).Model.Children {
+		for _, f := range command.Flags {
+			known[f.Name] = true
+		}
+	}
+	for key, flag := range config.Flags {
+		if !known[flag] {
+			t.Errorf("the flag --%s for the key %s does not exist", flag, key)
+		}
+	}
+}
+
+// TestHelpHasExamples: the help of each command that does something shows how.
+func TestHelpHasExamples(t *testing.T) {
+	t.Parallel()
+	for _, command := range testModel(t).Model.Leaves(true) {
+		if !strings.Contains(command.Detail, "\n    ") {
+			t.Errorf("the help of perdure %s has no example", command.Path())
+		}
 	}
 }

@@ -198,6 +198,13 @@ type historyCommand struct {
 	Limit int    `help:"Maximum number of entries, the newest first." default:"50"`
 }
 
+func (historyCommand) Help() string {
+	return `Examples:
+
+    perdure definitions history
+    perdure definitions history deploy --limit 10`
+}
+
 func (h historyCommand) Run(ctx context.Context, c *console) error {
 	var events []registry.Event
 	query := url.Values{"name": {h.Name}, "limit": {strconv.Itoa(h.Limit)}}

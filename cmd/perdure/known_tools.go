@@ -51,19 +51,23 @@ func (s *toolSource) check(found *config.Loaded) definitions.Diagnostics {
 	if s.listed == nil {
 		return nil
 	}
-	if s.auto && !s.serves(found.Backends) {
-		s.note = fmt.Sprintf("tools were not checked: the dev at %s has other backends; name a server with --against URL", s.of)
+	if without := s.without(found.Backends); s.auto && without != "" {
+		s.note = fmt.Sprintf("tools were not checked: the dev at %s has no tools of the backend %s, which is down or not in its configuration; see perdure doctor, or name a server with --against URL", s.of, without)
 		return nil
 	}
 	diags := definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, MaxDepth: found.MaxDepth})
 	return append(diags, found.Unmatched(s.split())...)
 }
 
-// serves reports whether the server has the backends of a configuration.
-func (s *toolSource) serves(configured []backends.Config) bool {
-	return !slices.ContainsFunc(configured, func(b backends.Config) bool {
-		return !slices.ContainsFunc(s.listed, func(t remoteTool) bool { return t.Backend == b.Name })
-	})
+// without names a backend of a configuration of which the server has no tools; "" = it
+// has tools of all.
+func (s *toolSource) without(configured []backends.Config) string {
+	for _, b := range configured {
+		if !slices.ContainsFunc(s.listed, func(t remoteTool) bool { return t.Backend == b.Name }) {
+			return b.Name
+		}
+	}
+	return ""
 }
 
 // split gives the tools of backends, and the names of composite tools.

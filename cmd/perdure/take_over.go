@@ -89,7 +89,7 @@ func (t *takeOver) propose(ctx context.Context, configuration string) error {
 	found.Backends = slices.DeleteFunc(found.Backends, func(b backends.Config) bool {
 		return !slices.ContainsFunc(t.set.Servers, func(s *scaffold.Server) bool { return s.Name == b.Name })
 	})
-	t.console.notef("starting %s …", service.Plural(len(found.Backends), "server"))
+	t.console.notef("starting %s; waiting at most %s for their tools …", service.Plural(len(found.Backends), "server"), t.Wait)
 	tools, statuses, err := service.ListTools(ctx, found, t.Wait)
 	if err != nil {
 		return err

@@ -126,5 +126,8 @@ func (h *health) status(name string, tools int) Status {
 	if !h.up && h.err != nil {
 		st.Err, st.Error = h.err, h.err.Error()
 	}
+	if !st.Tried && !h.try.IsZero() {
+		st.Error += ", after " + time.Since(h.try).Round(time.Second).String()
+	}
 	return st
 }

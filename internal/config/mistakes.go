@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -50,13 +52,37 @@ func spread(n *yaml.Node, within bool, given, faulty map[spot]bool) {
 	}
 }
 
-// offerInit says of servers in the form of an MCP client what takes them over.
-func offerInit(diags definitions.Diagnostics) definitions.Diagnostics {
+// Flags are the settings that flags of commands make, by the keys that people write for
+// them: in lower case, without punctuation.
+var Flags = map[string]string{
+	"data": "data", "datadir": "data",
+	"listen": "listen", "port": "listen", "bind": "listen", "addr": "listen",
+	"ui": "ui-listen", "uilisten": "ui-listen", "metricslisten": "metrics-listen", "healthlisten": "health-listen",
+	"publicurl": "public-url", "allowedorigins": "allowed-origin", "cors": "allowed-origin", "allowedhosts": "allowed-host", "allowanonymous": "allow-anonymous",
+	"temporal": "address", "address": "address", "temporaladdress": "address", "namespace": "namespace",
+	"database": "database", "databaseurl": "database", "postgres": "database", "db": "database",
+	"keyfile": "key-file", "signingkey": "key-file", "payloadkeyfile": "payload-key-file", "largevalues": "large-values",
+	"loglevel": "log-level", "logformat": "log-format",
+}
+
+// adviseKeys says of a key at the top that is unknown where its setting belongs: what
+// takes over the servers of an MCP client, or which flag.
+func adviseKeys(diags definitions.Diagnostics) definitions.Diagnostics {
 	for i := range diags {
-		for _, key := range []string{"mcpServers", "servers"} {
-			if diags[i].Check == "unknown-key" && strings.HasPrefix(diags[i].Message, `unknown key "`+key+`":`) {
-				diags[i].Message += "; perdure init FILE writes them so"
-			}
+		said := strings.TrimPrefix(diags[i].Message, "unknown key ")
+		quoted, err := strconv.QuotedPrefix(said)
+		if err != nil || diags[i].Check != "unknown-key" || strings.HasPrefix(said[len(quoted):], " in ") {
+			continue
+		}
+		key, _ := strconv.Unquote(quoted) // it is quoted
+		flag := Flags[strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))]
+		switch {
+		case key == "mcpServers" || key == "servers":
+			diags[i].Message += "; perdure init FILE writes them so"
+		case key == "definitions":
+			diags[i].Message += ", or name a directory with the flag --definitions"
+		case flag != "":
+			diags[i].Message = fmt.Sprintf("unknown key %q: it is set by the flag --%s", key, flag)
 		}
 	}
 	return diags
