@@ -38,6 +38,8 @@ type readiness struct {
 	Ready   bool     `json:"ready"`
 	URL     string   `json:"url"`               // of /readyz
 	Reasons []string `json:"reasons,omitempty"` // why it is not ready
+
+	host string // and port, of the URL
 }
 
 // Bounds of one request for /readyz, and the pause between two.
@@ -47,19 +49,10 @@ const (
 )
 
 func (r readyCommand) Run(ctx context.Context, c *console) error {
-	of, err := r.target()
+	found, err := r.ask(ctx)
 	if err != nil {
 		return err
 	}
-	page := "/readyz"
-	if r.Reachable {
-		page = "/reachable"
-	}
-	at, err := besideEndpoint(of.url, page)
-	if err != nil {
-		return err
-	}
-	found := r.ask(ctx, of, at)
 	if r.Output == "json" {
 		if err := c.printJSON(found); err != nil {
 			return err
@@ -70,19 +63,21 @@ func (r readyCommand) Run(ctx context.Context, c *console) error {
 		return nil
 	}
 	if !found.Ready {
-		return fmt.Errorf("%s is not ready: %s", at.Host, strings.Join(found.Reasons, "; "))
+		return fmt.Errorf("%s is not ready: %s", found.host, strings.Join(found.Reasons, "; "))
 	}
 	_, err = fmt.Fprintln(c.out, "ready")
 	return err
 }
 
-// ask asks until the process is ready or the time is over.
-func (r readyCommand) ask(ctx context.Context, of target, at *url.URL) readiness {
+// ask asks until the process is ready or the time is over. It looks each time where the
+// dev listens, which starts meanwhile.
+func (r readyCommand) ask(ctx context.Context) (readiness, error) {
 	deadline := time.Now().Add(r.Wait)
 	for {
-		found := askOnce(ctx, of, at)
-		if found.Ready || ctx.Err() != nil || !time.Now().Before(deadline) {
-			return found
+		found, err := r.askOnce(ctx)
+		starts := err == nil || r.Data != ""
+		if found.Ready || !starts || ctx.Err() != nil || !time.Now().Before(deadline) {
+			return found, err
 		}
 		select {
 		case <-ctx.Done():
@@ -91,10 +86,22 @@ func (r readyCommand) ask(ctx context.Context, of target, at *url.URL) readiness
 	}
 }
 
-func askOnce(ctx context.Context, of target, at *url.URL) readiness {
+func (r readyCommand) askOnce(ctx context.Context) (readiness, error) {
+	of, err := r.target()
+	if err != nil {
+		return readiness{}, err
+	}
+	page := "/readyz"
+	if r.Reachable {
+		page = "/reachable"
+	}
+	at, err := besideEndpoint(of.url, page)
+	if err != nil {
+		return readiness{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, readyPatience)
 	defer cancel()
-	found := readiness{URL: at.String()}
+	found := readiness{URL: at.String(), host: at.Host}
 	status, err := getStatus(ctx, at.String())
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -106,7 +113,7 @@ func askOnce(ctx context.Context, of target, at *url.URL) readiness {
 	default:
 		found.Reasons = whyNot(ctx, of, status)
 	}
-	return found
+	return found, nil
 }
 
 // whyNot is the list of reasons, for callers who may read it; for others it is the

@@ -87,6 +87,10 @@ func (s clientServer) transport() *yaml.Node {
 // ${env:NAME}, and ${input:NAME}, for which the variable is NAME in capitals.
 var clientVariable = regexp.MustCompile(`\$\{(env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(:-[^}]*)?\}`)
 
+// editorVariables are those that an editor sets itself: the folder that is open, where
+// perdure is started, and that of the user.
+var editorVariables = map[string]string{"workspaceFolder": ".", "userHome": "${env:HOME}"}
+
 // referring gives a value with its variables as a configuration writes them.
 func (s clientServer) referring(node *yaml.Node) *yaml.Node {
 	out := *node
@@ -97,6 +101,9 @@ func (s clientServer) referring(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.ScalarNode {
 		out.Value = clientVariable.ReplaceAllStringFunc(node.Value, func(text string) string {
 			m := clientVariable.FindStringSubmatch(text)
+			if value, ok := editorVariables[m[2]]; ok && m[1] == "" {
+				return value
+			}
 			if m[1] == "input:" { // what an editor asks for
 				return "${env:" + variableName(m[2]) + "}"
 			}

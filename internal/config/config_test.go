@@ -347,7 +347,7 @@ func TestClientServers(t *testing.T) {
 		t.Fatal(diags)
 	}
 	want := []backends.Config{
-		{Name: "files", Transport: backends.Stdio, Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}, Env: map[string]string{"TOKEN": "secret"}, Dir: "/srv"},
+		{Name: "files", Transport: backends.Stdio, Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp", "./docs"}, Env: map[string]string{"TOKEN": "secret"}, Dir: "/srv"},
 		{Name: "remote", Transport: backends.StreamableHTTP, URL: "https://example.com/mcp", Headers: backends.Headers{"Authorization": "Bearer secret"}},
 		{Name: "events", Transport: backends.SSE, URL: "http://127.0.0.1:9/sse"},
 		{Name: "plain", Transport: backends.StreamableHTTP, URL: "http://127.0.0.1:9/mcp"},
