@@ -104,7 +104,7 @@ func (i initCommand) read(c *console) (*scaffold.Set, error) {
 		return nil, errReported
 	}
 	if len(set.Servers) == 0 {
-		return nil, fmt.Errorf("no servers to take over: %s", strings.Join(set.Notes, "; "))
+		return nil, fmt.Errorf("no servers to take over%s", strings.Join(append([]string{""}, set.Notes...), "; "))
 	}
 	return set, nil
 }

@@ -64,7 +64,7 @@ func (l *loader) server(file string, doc *yaml.Node) *yaml.Node {
 	kind, _ := lookup(auth, keyPath{"type"})
 	inline, hasPolicies := lookup(auth, keyPath{"authzConfig", "inline"})
 	if kind.Value != "anonymous" || child(auth, "authzConfig") != nil && !hasPolicies {
-		l.errorf(positionOf(file, auth), "auth", "spec.incomingAuth refers to what only a cluster knows, so nothing is served that it protects; write incomingAuth under spec.config")
+		l.errorf(positionOf(file, auth), "auth", "spec.incomingAuth refers to what only a cluster knows, so nothing is served that it protects; write incomingAuth under spec.config, such as {type: oidc, oidc: {issuer: URL, audience: NAME}}")
 		return nil
 	}
 	incoming := mapping(auth, scalar(auth, "type"), kind)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -34,8 +35,8 @@ func (s *Server) IsProcess() bool {
 }
 
 // ServerFiles are the files in which programs list MCP servers and that exist: those
-// of MCP clients in a directory, configurations of vMCP there, and that of Claude
-// Desktop.
+// of MCP clients in a directory, configurations of vMCP there, also those without
+// backends, and that of Claude Desktop.
 func ServerFiles(dir string) []string {
 	candidates := []string{
 		filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "mcp.json"),
@@ -60,7 +61,7 @@ func listsServers(file string, data []byte) bool {
 		root := serversOf(doc)
 		switch {
 		case root == nil:
-			return false
+			return isServer(doc)
 		case isClientFile(root):
 			return isJSON(file)
 		}
@@ -112,17 +113,36 @@ func ReadServers(file string) ([]*Server, definitions.Diagnostics) {
 	var servers []*Server
 	for _, doc := range docs {
 		root := serversOf(doc)
-		if root != nil && isClientFile(root) {
-			root = l.clientServers(file, root)
-		}
-		if root != nil {
+		switch {
+		case root == nil && isServer(doc):
+			l.reportf(definitions.SeverityWarning, positionOf(file, doc), "backends", "has no backends, which ToolHive finds by group: list them in spec.config.backends; perdure dev --config %s serves the file then", file)
+		case root == nil:
+		case isClientFile(root):
+			if root = l.clientServers(file, root); root != nil {
+				servers = append(servers, l.servers(file, root)...)
+			}
+		default:
 			servers = append(servers, l.servers(file, root)...)
+			l.noteLeft(file, root)
 		}
 	}
-	if len(servers) == 0 && !l.diags.HasErrors() {
+	if len(servers) == 0 && len(l.diags) == 0 {
 		l.errorf(definitions.Position{File: file}, "config", "lists no servers: no mcpServers, servers or backends")
 	}
 	return servers, l.diags
+}
+
+// noteLeft warns of what a configuration has besides its servers, since that is left.
+func (l *loader) noteLeft(file string, root *yaml.Node) {
+	var left []string
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if key := root.Content[i].Value; !slices.Contains([]string{"name", "groupRef", "backends", "outgoingAuth", "metadata"}, key) {
+			left = append(left, key)
+		}
+	}
+	if len(left) > 0 {
+		l.reportf(definitions.SeverityWarning, positionOf(file, root), "config", "only backends are taken over, not %s; perdure dev --config %s serves all of it", strings.Join(left, ", "), file)
+	}
 }
 
 // servers reads the backends of a configuration, with their strategies.

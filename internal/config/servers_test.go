@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -15,6 +16,7 @@ func TestServerFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		".mcp.json":      `{"mcpServers": {"a": {"command": "a"}}} // ours`,
 		"vmcp.yaml":      "backends: [{name: a, url: http://a/mcp}]",
+		"group.yaml":     "kind: VirtualMCPServer\nspec: {groupRef: {name: g}, config: {}}",
 		"openapi.yaml":   "openapi: 3.1.0\nservers: [{url: https://example.com}]",
 		"asyncapi.yml":   "servers: {production: {url: kafka://example.com, protocol: kafka}}",
 		"proxy.yaml":     "backends: {a: {url: http://a}}",
@@ -26,7 +28,7 @@ func TestServerFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "vmcp.yaml")}; !slices.Equal(got, want) {
+	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "group.yaml"), filepath.Join(dir, "vmcp.yaml")}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }
@@ -45,5 +47,31 @@ func TestReferredSecrets(t *testing.T) {
 	}
 	if want := []string{"value-A", "value-B"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestServersOfConfigurations says what is not taken over of a configuration, and what a
+// file of ToolHive lacks.
+func TestServersOfConfigurations(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"name: a\nbackends: [{name: a, url: http://a/mcp}]":                                                   "",
+		"backends: [{name: a, url: http://a/mcp}]\ncompositeTools: []\nincomingAuth: {type: anonymous}":       "1:1: warning: only backends are taken over, not compositeTools, incomingAuth; perdure dev --config FILE serves all of it [config]",
+		"kind: VirtualMCPServer\nspec: {groupRef: {name: g}}":                                                 "1:1: warning: has no backends, which ToolHive finds by group: list them in spec.config.backends; perdure dev --config FILE serves the file then [backends]",
+		"kind: VirtualMCPServer\nspec: {config: {backends: [{name: a, url: http://a/mcp}], aggregation: {}}}": "2:16: warning: only backends are taken over, not aggregation; perdure dev --config FILE serves all of it [config]",
+		"other: 1": "lists no servers: no mcpServers, servers or backends [config]",
+	} {
+		file := filepath.Join(t.TempDir(), "a.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, diags := ReadServers(file)
+		var got strings.Builder
+		for _, d := range diags {
+			got.WriteString(strings.ReplaceAll(strings.TrimLeft(strings.TrimPrefix(d.String(), file), ": "), file, "FILE"))
+		}
+		if got.String() != want {
+			t.Errorf("%s\ngives %s\nwant  %s", text, got.String(), want)
+		}
 	}
 }
