@@ -304,6 +304,9 @@ func (t *takeOver) conclude(configFile string, composite *scaffold.Composite) er
 	fmt.Fprintln(c.out, c.prose("\nwrote "+strings.Join(t.report.Written, ", "), c.outTerminal))
 	if composite != nil {
 		fmt.Fprintln(c.out, c.prose(fmt.Sprintf("%s calls %s; its definition is valid and its test passes", scaffold.CompositeName, strings.Join(composite.Tools, " and ")), c.outTerminal))
+		if len(composite.Changing) > 0 {
+			c.notef("%s may change something: read %s before you call it", strings.Join(composite.Changing, " and "), definitionFile)
+		}
 	}
 	if len(t.report.Variables) > 0 {
 		fmt.Fprintln(c.out, "\nset these variables before perdure is started; the files keep no secrets:")

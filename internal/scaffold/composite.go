@@ -19,6 +19,7 @@ const CompositeName = "first_look"
 // A Composite is a first composite tool and its test.
 type Composite struct {
 	Tools      []string // that it calls
+	Changing   []string // of these, those that may change something
 	Required   []string // its parameters without a default
 	Definition string   // YAML
 	Test       string   // YAML
@@ -39,6 +40,9 @@ func Compose(tools []backends.Tool, effects []Proposal) *Composite {
 	out := &Composite{Definition: c.definition(), Test: c.test()}
 	for _, call := range c.calls {
 		out.Tools = append(out.Tools, call.tool.Name)
+		if c.classes[call.tool.Backend+" "+call.tool.Original].Class != definitions.Read {
+			out.Changing = append(out.Changing, call.tool.Name)
+		}
 	}
 	for _, p := range c.params {
 		if p.standard == nil {

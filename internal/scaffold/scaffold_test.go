@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,8 +171,11 @@ func TestCompose(t *testing.T) {
 	if diff := cmp.Diff([]string{"id", "b_id", "tags"}, c.Required); diff != "" {
 		t.Errorf("required (-want +got)\n%s", diff)
 	}
-	if one := Compose(tools[:1], effects); len(one.Tools) != 1 {
-		t.Errorf("of one tool: %v", one.Tools)
+	if len(c.Changing) > 0 {
+		t.Errorf("%v may change something, and only reads were to be chosen", c.Changing)
+	}
+	if one := Compose(tools[:1], effects); len(one.Tools) != 1 || !slices.Equal(one.Changing, []string{"a_delete"}) {
+		t.Errorf("of one tool: %v, that may change something: %v", one.Tools, one.Changing)
 	}
 	if none := Compose(nil, nil); none != nil {
 		t.Errorf("of no tools: %v", none)
