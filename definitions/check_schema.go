@@ -206,6 +206,9 @@ func (c *schemaCheck) fieldDefaults(n node, properties map[string]any) {
 func fieldProblem(schema any) string {
 	field, ok := schema.(map[string]any)
 	if !ok {
+		if typ, _ := schema.(string); slices.Contains([]string{"string", "number", "integer", "boolean"}, typ) {
+			return "must be a mapping: write {type: " + typ + "}"
+		}
 		return "must be a mapping"
 	}
 	if words, ok := field["patternDescription"]; ok {

@@ -213,8 +213,8 @@ type Step struct {
 	OnCancel  *Handler   `yaml:"onCancel,omitempty" json:"onCancel,omitempty"`
 
 	// forEach
-	Collection    string `yaml:"collection,omitempty" json:"collection,omitempty" meant:"items,loop,over,for_each,forEach,with_items"` // a template that gives an array or an object
-	ItemVar       string `yaml:"itemVar,omitempty" json:"itemVar,omitempty" meant:"item,as,loop_var"`                                  // "" = item
+	Collection    string `yaml:"collection,omitempty" json:"collection,omitempty" meant:"items,loop,over,for_each,forEach,foreach,with_items"` // a template that gives an array or an object
+	ItemVar       string `yaml:"itemVar,omitempty" json:"itemVar,omitempty" meant:"item,as,loop_var"`                                          // "" = item
 	MaxParallel   int    `yaml:"maxParallel,omitempty" json:"maxParallel,omitempty" meant:"parallel,concurrency,parallelism"`
 	MaxIterations int    `yaml:"maxIterations,omitempty" json:"maxIterations,omitempty"`
 	Step          *Step  `yaml:"step,omitempty" json:"step,omitempty" meant:"do,body,steps"`
@@ -228,8 +228,8 @@ type Step struct {
 	Code `yaml:",inline"`
 
 	// wait: one of the two, both templates
-	For   string `yaml:"for,omitempty" json:"for,omitempty"`     // a duration such as 90m or 72h
-	Until string `yaml:"until,omitempty" json:"until,omitempty"` // an RFC 3339 timestamp
+	For   string `yaml:"for,omitempty" json:"for,omitempty" meant:"duration,delay,sleep"` // a duration such as 90m or 72h
+	Until string `yaml:"until,omitempty" json:"until,omitempty"`                          // an RFC 3339 timestamp
 
 	Pos Position `yaml:"-" json:"-"`
 }

@@ -100,8 +100,8 @@ type breakerRules struct {
 
 // An effectRule gives tools an effect class.
 type effectRule struct {
-	Tool        string `yaml:"tool" required:"the name of a tool, or a pattern such as get_*" help:"Name of the tool at the backend, or a pattern such as get_*."`
-	Class       string `yaml:"class" enum:"read,idempotent,keyed,unsafe" required:"" help:"Effect class."`
+	Tool        string `yaml:"tool" meant:"name,tools,pattern" required:"the name of a tool, or a pattern such as get_*" help:"Name of the tool at the backend, or a pattern such as get_*."`
+	Class       string `yaml:"class" meant:"effect" enum:"read,idempotent,keyed,unsafe" required:"" help:"Effect class."`
 	KeyArgument string `yaml:"keyArgument" help:"Argument in which the backend takes the idempotency key; for class keyed."`
 	OnUnknown   string `yaml:"onUnknown" enum:"fail,ask" default:"fail" help:"What follows when the outcome of a call is unknown; for class unsafe."`
 
