@@ -208,9 +208,15 @@ func (i *loginIssuer) exchange(ctx context.Context, code string, f loginFlow) (b
 	}
 	raw, _ := token.Extra("id_token").(string)
 	id, err := oidc.NewVerifier(i.Issuer, i.keys, &oidc.Config{ClientID: i.ClientID, SupportedSigningAlgs: algorithmNames()}).Verify(ctx, raw)
+	var c claims
+	if err == nil {
+		err = id.Claims(&c)
+	}
 	switch {
 	case err != nil:
 		return none, fmt.Errorf("the ID token is not valid: %w", err)
+	case c.Party != i.ClientID && (c.Party != "" || len(id.Audience) > 1): // OpenID Connect Core 1.0, section 3.1.3.7
+		return none, fmt.Errorf("the ID token is not valid: it was issued to the client %.200q (azp)", c.Party)
 	case id.Nonce != f.Nonce:
 		return none, errors.New("the ID token belongs to another sign-in")
 	case id.Subject == "":

@@ -12,6 +12,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -194,6 +195,9 @@ func TestLoginThatIsRefused(t *testing.T) {
 		want   string
 	}{
 		{name: "for another client", claims: perduretest.Claims{"aud": "other"}, want: "not valid"},
+		{name: "for several clients", claims: perduretest.Claims{"aud": []string{"perdure", "other"}}, want: "azp"},
+		{name: "issued to another client", claims: perduretest.Claims{"azp": "other"}, want: "azp"},
+		{name: "whose expiry is a text", claims: perduretest.Claims{"exp": strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10)}, want: "not valid"},
 		{name: "of another issuer", claims: perduretest.Claims{"iss": "https://other.example"}, want: "not valid"},
 		{name: "that has expired", claims: perduretest.Claims{"exp": time.Now().Add(-time.Hour).Unix()}, want: "not valid"},
 		{name: "with another nonce", claims: perduretest.Claims{"nonce": "x"}, want: "another sign-in"},

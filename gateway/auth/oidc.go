@@ -139,6 +139,7 @@ type claims struct {
 	ClientID  string  `json:"client_id"` // RFC 9068
 	Party     string  `json:"azp"`
 	NotBefore float64 `json:"nbf"` // seconds; 0 = ever
+	Expiry    float64 `json:"exp"` // go-oidc also takes one in quotes, which is no number (RFC 7519, section 2)
 
 	// Those of ID tokens (OpenID Connect Core 1.0, sections 2 and 3).
 	Type       string `json:"typ"` // Keycloak: Bearer, ID, Refresh, …

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -156,6 +157,7 @@ func TestOIDCRefuses(t *testing.T) {
 		"forged":            {withToken(issuer.TokenBy(jose.SigningKey{Algorithm: jose.ES256, Key: forged}, "alice", resource, call)), 401, []string{`error="invalid_token"`}},
 		"insufficient":      {withToken(issuer.Token("alice", resource, perduretest.Claims{"scope": "mcp:calls"})), 403, []string{`error="insufficient_scope"`}},
 		"no scope":          {withToken(issuer.Token("alice", resource, nil)), 403, []string{`error="insufficient_scope"`}},
+		"expiry is a text":  {withToken(issuer.Token("alice", resource, with(perduretest.Claims{"exp": strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10)}))), 401, []string{`error="invalid_token"`}},
 		"a claim of a list": {withToken(issuer.Token("alice", resource, with(perduretest.Claims{"exp": []int{1}}))), 401, []string{`error="invalid_token"`}},
 	} {
 		who, err := a.Authenticate(tc.request)
