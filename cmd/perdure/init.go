@@ -143,13 +143,18 @@ func absent(names ...string) error {
 }
 
 // create writes files that are not there, and gives the names of those it wrote. A
-// schema that is there is left.
+// schema that is there is left. A link to a place outside of the directory is not followed.
 func create(files []textFile) (written []string, err error) {
+	here, err := os.OpenRoot(".")
+	if err != nil {
+		return nil, err
+	}
+	defer here.Close()
 	for _, f := range files {
-		if err := os.MkdirAll(filepath.Dir(f.name), 0o755); err != nil {
-			return written, err
+		if err := here.MkdirAll(filepath.Dir(f.name), 0o755); err != nil {
+			return written, fmt.Errorf("writing %s: %w", f.name, err)
 		}
-		to, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		to, err := here.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if errors.Is(err, fs.ErrExist) && slices.Contains([]string{scaffold.ConfigSchema, scaffold.DefinitionSchema}, f.name) {
 			continue
 		}
