@@ -161,18 +161,30 @@ func (q *quotaRuns) drop(s *start) {
 func (q *quotaRuns) reserve(ctx context.Context, caller string, asks bool) (*start, error) {
 	u, done := q.usage(caller)
 	defer done()
-	if wait := delay(u.rate); wait > 0 {
-		return nil, &QuotaError{After: wait, Message: fmt.Sprintf("you have started %d runs within a minute, the quota of a caller (quotas.runsPerMinute)", q.quotas.RunsPerMinute)}
-	}
 	for {
 		s, known, err := q.take(u, asks)
-		if known || err != nil {
-			return s, err
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			return s, q.rated(s)
 		}
 		if err := q.ask(ctx, u, caller); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// rated counts a run with those of its caller's last minute, or drops it.
+func (q *quotaRuns) rated(s *start) error {
+	wait := delay(s.of.rate)
+	if wait == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.drop(s)
+	return &QuotaError{After: wait, Message: fmt.Sprintf("you have started %d runs within a minute, the quota of a caller (quotas.runsPerMinute)", q.quotas.RunsPerMinute)}
 }
 
 // delay takes one of a rate, or reports how long it is until there is one.

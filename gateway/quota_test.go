@@ -148,6 +148,21 @@ func TestOpenRunsAreBounded(t *testing.T) {
 	connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "echoed", `{}`, "").result(false)
 }
 
+// A call that is refused for another quota started nothing, so it is none of the minute.
+func TestRefusedCallsCountInNoMinute(t *testing.T) {
+	t.Parallel()
+	w := newQuotaWorld(t, gateway.Quotas{WaitingRuns: 1, RunsPerMinute: 5})
+	c := connect(t, w.url, "guest", "2025-11-25", `{}`)
+	c.call("1", "gated", `{}`, "").next()
+	for i := range 20 {
+		refusedFor(t, c.call(fmt.Sprint(i+2), "gated", `{}`, ""), "quotas.waitingRuns")
+	}
+	for i := range 4 {
+		c.call(fmt.Sprint(i+50), "echoed", `{}`, "").result(false)
+	}
+	refusedFor(t, c.call("60", "echoed", `{}`, ""), "quotas.runsPerMinute")
+}
+
 // The streams and waiting calls of one caller leave room for those of others.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
