@@ -38,6 +38,9 @@ type Options struct {
 	// computes for longer cannot be stopped, so a task that fails after this time
 	// counts as lost.
 	Computing time.Duration
+	// Full reports whether the worker has no memory for tasks under way with values of
+	// so many bytes; they are executed one after the other then. nil = there is always.
+	Full func(bytes int64) bool
 	// Keys verify operators' signals to quarantined runs. nil = none count.
 	Keys *secrets.Keys
 	// Alone is called for each task that is executed alone, Quarantined for each run
@@ -77,12 +80,12 @@ func New(o Options) *Guard {
 		}
 	}
 	g := &Guard{o: o}
-	g.gate.left = g.abandoned
+	g.gate.left, g.gate.full = g.abandoned, o.Full
 	return g
 }
 
-// waitLimit is how long a polled task waits to be executed. Temporal takes it back after
-// ten seconds.
+// waitLimit is how long a polled task waits to be executed, at least. Temporal takes it
+// back after ten seconds, or later where a run may compute for longer.
 const waitLimit = 7 * time.Second
 
 // callLimit bounds the requests that the guard makes.
@@ -163,9 +166,9 @@ func (g *Guard) take(ctx context.Context, temporal workflowservice.WorkflowServi
 		g.quarantine(ctx, temporal, req, task, record, log)
 		return false
 	}
-	wait, cancel := context.WithTimeout(ctx, waitLimit)
+	wait, cancel := context.WithTimeout(ctx, max(waitLimit, g.o.Computing-callLimit))
 	defer cancel()
-	if g.gate.enter(wait, alone) != nil {
+	if g.gate.enter(wait, alone, valueBytes(task)) != nil {
 		log.Debug("a task of the run waited too long to be executed; Temporal hands it out again", "alone", alone)
 		return false
 	}

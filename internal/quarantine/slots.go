@@ -23,7 +23,7 @@ func (g *Guard) Tuner(activities, localActivities worker.SlotSupplier) (worker.W
 		}
 	}
 	return worker.NewCompositeTuner(worker.CompositeTunerOptions{
-		WorkflowSlotSupplier:        &slots{SlotSupplier: suppliers[0], gate: &g.gate, let: map[*worker.SlotPermit]bool{}},
+		WorkflowSlotSupplier:        &slots{SlotSupplier: suppliers[0], gate: &g.gate, let: map[*worker.SlotPermit]admission{}},
 		ActivitySlotSupplier:        activities,
 		LocalActivitySlotSupplier:   localActivities,
 		NexusSlotSupplier:           suppliers[1],
@@ -38,7 +38,12 @@ type slots struct {
 	gate *gate
 
 	mu  sync.Mutex
-	let map[*worker.SlotPermit]bool // slots with an admitted task; true = it has begun
+	let map[*worker.SlotPermit]admission // slots with an admitted task
+}
+
+type admission struct {
+	begun bool
+	bytes int64 // of a task that has begun
 }
 
 // TryReserveSlot takes a slot for a task that may come with the start of its run.
@@ -51,7 +56,7 @@ func (s *slots) TryReserveSlot(info worker.SlotReservationInfo) *worker.SlotPerm
 		s.gate.withdraw()
 		return nil
 	}
-	s.note(permit, false)
+	s.note(permit, admission{})
 	return permit
 }
 
@@ -62,28 +67,27 @@ func (s *slots) ReserveSlot(ctx context.Context, info worker.SlotReservationInfo
 
 // MarkSlotUsed begins a task.
 func (s *slots) MarkSlotUsed(info worker.SlotMarkUsedInfo) {
-	s.note(info.Permit(), true)
-	s.gate.begin()
+	s.note(info.Permit(), admission{begun: true, bytes: s.gate.begin()})
 	s.SlotSupplier.MarkSlotUsed(info)
 }
 
 // ReleaseSlot ends a task, if there was one.
 func (s *slots) ReleaseSlot(info worker.SlotReleaseInfo) {
 	s.mu.Lock()
-	begun, let := s.let[info.Permit()]
+	task, let := s.let[info.Permit()]
 	delete(s.let, info.Permit())
 	s.mu.Unlock()
 	switch {
-	case begun:
-		s.gate.end()
+	case task.begun:
+		s.gate.end(task.bytes)
 	case let:
 		s.gate.withdraw()
 	}
 	s.SlotSupplier.ReleaseSlot(info)
 }
 
-func (s *slots) note(permit *worker.SlotPermit, begun bool) {
+func (s *slots) note(permit *worker.SlotPermit, task admission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.let[permit] = begun
+	s.let[permit] = task
 }

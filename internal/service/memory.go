@@ -25,6 +25,10 @@ const (
 	// few copies of the largest that history has.
 	taskMemory = 6 * workflows.MaxResultSize
 	decodeTime = 100 * time.Millisecond
+
+	// valueCopies is what a workflow task takes for a byte of its values: as it is
+	// fetched, in its message, decoded, and encoded again for the next call.
+	valueCopies = 8
 )
 
 // memoryLimit is Go's memory limit in bytes; math.MaxInt64 = none.
@@ -59,8 +63,11 @@ func usedMemory() uint64 {
 
 // full reports whether too much is in use. Garbage does not count: a process that waits
 // makes none, so it would not be collected for minutes.
-func (g *memoryGauge) full() bool {
-	expected := func() uint64 { return g.used() + uint64(g.begun.Load())*taskMemory }
+func (g *memoryGauge) full() bool { return g.fullWith(0) }
+
+// fullWith is the same beside workflow tasks with values of so many bytes.
+func (g *memoryGauge) fullWith(bytes int64) bool {
+	expected := func() uint64 { return g.used() + uint64(g.begun.Load())*taskMemory + uint64(bytes)*valueCopies }
 	if expected() <= g.most {
 		return false
 	}
