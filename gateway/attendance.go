@@ -37,8 +37,8 @@ type attendance struct {
 }
 
 // attend signals the run the attendance of a request.
-func (a *attendance) attend(ctx context.Context, id runs.RunID, name string, says runs.Attendance) (noted bool) {
-	noted, _ = a.attendAs(ctx, id, runs.Attended{Request: name, Says: says})
+func (a *attendance) attend(ctx context.Context, id runs.RunID, says runs.Attended) (noted bool) {
+	noted, _ = a.attendAs(ctx, id, says)
 	return noted
 }
 
@@ -66,7 +66,7 @@ func (a *attendance) respondsTo(ctx context.Context, id runs.RunID, x *exchange,
 	if asks && a.served.respondsFirst(id, e.Seq) {
 		ctx, done := detached(ctx) // it speaks for all who wait here, also when its own client goes
 		defer done()
-		_, _ = a.attendAs(ctx, id, runs.Attended{Request: x.name, Says: response, Of: e.Attended.Request})
+		_, _ = a.attendAs(ctx, id, runs.Attended{Request: x.name, Says: response, Of: e.Attended.Request, Events: runs.EventsUntil(e.Seq)})
 	}
 }
 

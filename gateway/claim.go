@@ -96,7 +96,7 @@ func (j *joins) askAgain(listening context.Context, end context.CancelFunc, x *e
 		}
 		over.Reset(noting)               // until the run has noted it, which claim hears
 		ctx, done := detached(listening) // what is under way when the listening ends is no failure
-		noted := j.attendance.attend(ctx, id, x.name, runs.Inquires)
+		noted := j.attendance.attend(ctx, id, runs.Attended{Request: x.name, Says: runs.Inquires})
 		if done(); !noted {
 			over.Reset(rollCall)
 		}

@@ -48,7 +48,7 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 		ds.deliveries.soon(func() {
 			ctx, done := detached(ctx)
 			defer done()
-			switch noted := ds.attendance.attend(ctx, id, x.name, runs.Answered); {
+			switch noted := ds.attendance.attend(ctx, id, runs.Attended{Request: x.name, Says: runs.Answered, Events: runs.EventsUntil(x.lastSeq)}); {
 			case x.asks: // if it has ended meanwhile, the client has gone on
 				ds.served.noted(id)
 			case !noted:
@@ -117,7 +117,7 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 				return
 			}
 			d.asks++
-			if d.leaving = ds.attendance.attend(ctx, id, x.name, runs.Leaving); !d.leaving {
+			if d.leaving = ds.attendance.attend(ctx, id, runs.Attended{Request: x.name, Says: runs.Leaving, Events: runs.EventsUntil(after)}); !d.leaving {
 				ds.log.WarnContext(ctx, "not cancelling the run of a disconnected client: it has ended, or another client may wait for it", "run", id)
 				return
 			}

@@ -485,7 +485,7 @@ func (p *play) open(gates ...runs.Elicitation) {
 			r.run.Elicitations = append(r.run.Elicitations, e)
 		}
 		for _, e := range r.run.Elicitations[len(r.run.Elicitations)-len(gates):] {
-			r.add(runs.Event{Kind: runs.EventOpened, Elicitation: ptr(e), Done: float64(p.done), Total: float64(p.total)})
+			r.add(runs.Event{Kind: runs.EventOpened, Elicitation: ptr(e), Beside: slices.Clone(r.run.Elicitations), Done: float64(p.done), Total: float64(p.total)})
 		}
 	})
 }

@@ -140,9 +140,9 @@ func (j *joins) join(ctx context.Context, x *exchange, run *runs.Run) {
 	switch request := x.dialect.requestName(x.client, x.id); {
 	case run.Closed != nil || request != "" && run.Request == request:
 	case request != "":
-		j.attendance.attend(ctx, run.ID, request, runs.Named)
+		j.attendance.attend(ctx, run.ID, runs.Attended{Request: request, Says: runs.Named, Events: run.Events})
 	default:
-		x.joined = j.attendance.attend(ctx, run.ID, x.name, runs.Joined)
+		x.joined = j.attendance.attend(ctx, run.ID, runs.Attended{Request: x.name, Says: runs.Joined, Events: run.Events})
 	}
 }
 

@@ -113,7 +113,11 @@ func (qs *questions) settle(ctx context.Context, c *client, r *reply) (status in
 		return qs.unanswered(ctx, a, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
-	switch err := qs.answer(ctx, c, q.Run, about{q.Gate, q.Asks, q.name()}, r.result); {
+	run, err := qs.runs.Get(ctx, q.Run)
+	if err == nil {
+		_, err = qs.answer(ctx, c, run, about{q.Gate, q.Asks, q.name()}, r.result)
+	}
+	switch {
 	case err == nil, sent(err):
 	case errors.As(err, &invalid):
 		return qs.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)
@@ -191,36 +195,36 @@ func sent(err error) bool {
 	return errors.Is(err, runs.ErrUnchecked) || errors.Is(err, runs.ErrUntaken) || errors.Is(err, runs.ErrQuarantined)
 }
 
-// answer passes a client's answer to an elicitation on. If another answer was first,
-// that is no error. The caller in the run decides: a token may be older than the run,
+// answer passes a client's answer to an elicitation of a run on, which was read just now,
+// and gives the run as it was with the decision; nil = it is to be read. If another answer
+// was first, that is no error. The caller in the run decides: a token may be older than the run,
 // where a business key gave two the same ID.
-func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to about, raw json.RawMessage) error {
-	of, err := qs.rights.permitted(ctx, c.who, auth.Answer, run)
-	if err != nil {
-		return err
+func (qs *questions) answer(ctx context.Context, c *client, run *runs.Run, to about, raw json.RawMessage) (*runs.Run, error) {
+	if !qs.rights.may(c.who, auth.Answer, run) {
+		return nil, runs.ErrNotFound
 	}
 	action, content, ok := givenAnswer(raw)
 	if !ok {
-		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
+		return nil, &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{Run: of, ElicitationID: to.elicitation, Question: to.question, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.asking, Allowed: func(e runs.Elicitation) bool {
-		return qs.rights.allow(c.who, auth.Answer, auth.Object{Tool: of.Tool, Owner: of.Caller, Approvers: e.Approvers})
+	answer := runs.Answer{Run: run, ElicitationID: to.elicitation, Question: to.question, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.asking, Allowed: func(e runs.Elicitation) bool {
+		return qs.rights.allow(c.who, auth.Answer, auth.Object{Tool: run.Tool, Owner: run.Caller, Approvers: e.Approvers})
 	}}
 	switch action {
 	case accept:
 		answer.Content = orEmpty(content)
 	case decline, cancel:
 	default:
-		return &runs.InvalidAnswerError{Reason: "the action must be accept, decline or cancel"}
+		return nil, &runs.InvalidAnswerError{Reason: "the action must be accept, decline or cancel"}
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	decision, err := qs.runs.Answer(ctx, run, answer)
+	decision, err := qs.runs.Answer(ctx, run.ID, answer)
 	switch {
 	case sent(err):
-		qs.log.WarnContext(ctx, "an answer is not valid yet", "run", run, "elicitation", to.elicitation, "by", answer.By, "error", err)
+		qs.log.WarnContext(ctx, "an answer is not valid yet", "run", run.ID, "elicitation", to.elicitation, "by", answer.By, "error", err)
 	case err == nil && !decision.Won:
-		qs.log.InfoContext(ctx, "an answer was too late", "run", run, "elicitation", to.elicitation, "by", answer.By, "won", decision.By)
+		qs.log.InfoContext(ctx, "an answer was too late", "run", run.ID, "elicitation", to.elicitation, "by", answer.By, "won", decision.By)
 	}
-	return err
+	return decision.Run, err
 }

@@ -50,6 +50,7 @@ func (ss *streams) render(ctx context.Context, x *exchange, at cursor, how rende
 // RenderOptions set how a run is rendered, beyond what the client is.
 type renderOptions struct {
 	resumed  bool              // there was a stream before this one; the cursor reports how far it came
+	run      *runs.Run         // with resumed, as it was a moment ago; nil = it is read
 	patience *time.Duration    // nil = Options.Patience, for clients that cannot be asked
 	reasons  map[string]string // why answers in this request were not taken, by elicitation
 	pages    map[string]string // the client's answer to opening the page, by elicitation

@@ -65,7 +65,14 @@ func (r *rights) may(who auth.Identity, action auth.Action, run *runs.Run) bool 
 // permitted gets a run that the identity may act on; for others the error is
 // runs.ErrNotFound, as if it did not exist.
 func (r *rights) permitted(ctx context.Context, who auth.Identity, action auth.Action, id runs.RunID) (*runs.Run, error) {
-	run, err := r.runs.Get(ctx, id)
+	return r.permittedOn(ctx, who, action, id, nil)
+}
+
+// permittedOn does so with the run as it was read a moment ago; nil = it is read.
+func (r *rights) permittedOn(ctx context.Context, who auth.Identity, action auth.Action, id runs.RunID, run *runs.Run) (_ *runs.Run, err error) {
+	if run == nil {
+		run, err = r.runs.Get(ctx, id)
+	}
 	if err == nil && !r.may(who, action, run) {
 		return nil, runs.ErrNotFound
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,12 +59,22 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	}
 	own := st.Owner == "" && st.Tool != awaitTool
 	x.countsAnswer = x.countsAnswer || st.From != ""
+	run, err := cs.runs.Get(ctx, st.Run)
+	switch {
+	case errors.Is(err, runs.ErrNotFound):
+		x.respond("", cs.results.finish(x.client, errorResult(st.Run, err)))
+		return
+	case err != nil:
+		cs.results.failed(x, st.Run, err)
+		return
+	}
 	if x.dialect.sendsAgain() && own { // before its answers count: the call is lost if this request is
-		if x.joined, err = cs.continues(ctx, x, &st); err != nil {
+		if x.joined, err = cs.continues(ctx, x, &st, run); err != nil {
 			cs.results.failed(x, st.Run, err)
 			return
 		}
 	}
+	now := run
 	reasons, pages, answered := st.unknownKeys(x.params.InputResponses), map[string]string{}, map[string]bool{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
 		raw, _, ok := answerTo(gate, st.Rounds[gate], st.Asked[gate], x.params.InputResponses)
@@ -75,7 +86,9 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 			continue
 		}
 		var invalid *runs.InvalidAnswerError
-		switch err := cs.questions.answer(ctx, x.client, st.Run, about{elicitation: gate, question: st.Asks[gate]}, raw); {
+		now, err = cs.questions.answer(ctx, x.client, run, about{elicitation: gate, question: st.Asks[gate]}, raw)
+		run = cmp.Or(now, run)
+		switch {
 		case errors.As(err, &invalid):
 			reasons[gate] = invalid.Reason
 		case sent(err):
@@ -97,17 +110,16 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	cs.served.begin(st.Run, x)
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
-	cs.follows(ctx, x, at, renderOptions{resumed: true, reasons: reasons, pages: pages, answered: answered})
+	cs.follows(ctx, x, at, renderOptions{resumed: true, run: now, reasons: reasons, pages: pages, answered: answered})
 }
 
 // continues notes that a client continues from the request that has asked it, also if
 // it disconnects meanwhile: who calls again from the beginning is then not a new call.
-func (cs *composites) continues(ctx context.Context, x *exchange, st *state) (noted bool, err error) {
+func (cs *composites) continues(ctx context.Context, x *exchange, st *state, run *runs.Run) (noted bool, err error) {
+	if run.Closed != nil {
+		return false, nil
+	}
 	ctx, done := detached(ctx)
 	defer done()
-	noted, err = cs.attendance.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From})
-	if errors.Is(err, runs.ErrNotFound) {
-		err = nil // which its answer finds out
-	}
-	return noted, err
+	return cs.attendance.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From, Events: run.Events})
 }

@@ -72,9 +72,9 @@ func (s *stream) run(ctx context.Context) {
 }
 
 // interest is which events of the run matter: a client that wants no progress gets
-// nothing of the others.
+// nothing of the others, but for what is under way in a handle that it is soon given.
 func (s *stream) interest() runs.Interest {
-	if isNull(s.at.Token) && !s.resumed {
+	if isNull(s.at.Token) && s.patience == nil && !(s.resumed && s.x.dialect.keepsQuestions()) {
 		return runs.Essentials
 	}
 	return runs.AllEvents
@@ -136,7 +136,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.quarantined = false
 		s.report.notifyText("the run was released by an operator")
 	case runs.EventOpened:
-		return s.opened(ctx, e.Elicitation)
+		return s.opened(ctx, e)
 	case runs.EventAsked:
 		s.asking.learn(e.Elicitation, e.Asking)
 	case runs.EventClosed:
@@ -151,26 +151,23 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	return false
 }
 
-// opened asks about an elicitation, if it is still open.
-func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
-	if !s.readsRun() {
-		s.asking.add(*e)
-	} else if run, err := s.on.runs.Get(ctx, s.at.Run); err == nil {
+// opened asks about an elicitation, if it is still open, and those beside it: a client
+// that is asked by ending its request is to be asked about all. Where the run is older
+// than the call the event may be old, so that the run is read.
+func (s *stream) opened(ctx context.Context, e runs.Event) (answered bool) {
+	run, err := &runs.Run{Elicitations: e.Beside}, error(nil)
+	if s.resumed || s.at.Attached {
+		run, err = s.on.runs.Get(ctx, s.at.Run)
+	}
+	if err == nil {
 		s.know(run)
 	} else {
-		s.asking.add(*e)
+		s.asking.add(*e.Elicitation)
 	}
-	if s.asking.find(e.ID) >= 0 {
-		s.report.opened(*e)
+	if s.asking.find(e.Elicitation.ID) >= 0 {
+		s.report.opened(*e.Elicitation)
 	}
 	return s.ask()
-}
-
-// readsRun reports whether the state of the run is read before the client is asked: an
-// event may be old where the run is older than the call, and a client that is asked by
-// ending its request is to be asked about all that is open.
-func (s *stream) readsRun() bool {
-	return s.resumed || s.at.Attached || !s.x.dialect.keepsQuestions()
 }
 
 // know takes over the state of a run.
@@ -210,7 +207,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 	if !s.resumed {
 		return nil
 	}
-	run, err := s.on.rights.permitted(ctx, s.x.who, auth.See, s.at.Run)
+	run, err := s.on.rights.permittedOn(ctx, s.x.who, auth.See, s.at.Run, s.renderOptions.run)
 	if s.mustCatchUp = err != nil; err == nil {
 		s.know(run)
 	}

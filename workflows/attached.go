@@ -16,6 +16,9 @@ type Attached struct {
 	// Of is, with Joined, the request that asked its client, which continues from there;
 	// with Here and Watching, the request that is answered.
 	Of string `json:"of,omitempty"`
+	// Events is how many events the run has at least, as the request has seen just now; 0 =
+	// it has not looked. The run is not told.
+	Events int64 `json:"-"`
 }
 
 // An Attendance is the relation of a request to a run.

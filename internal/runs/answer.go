@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -57,16 +58,24 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 		return Decision{}, err
 	}
 	news := as.news.about(id)
-	defer news.leave()
+	followed := a.Run != nil && a.Run.execution != "" && news != nil
+	defer func() {
+		if followed {
+			as.fresh.add(id, a.Run.execution, news)
+			return
+		}
+		news.leave()
+	}()
 	err = as.signal(ctx, id, workflows.AnswerSignal, signal)
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) { // a run that has just ended reports how below
 		return Decision{}, failure(ctx, "answering", id, err)
 	}
-	if as.news != nil { // of the elicitation: other requests may have signalled the run as well
-		news.hearPressing(ctx, nearby, nearby)
+	decision, now, err := as.confirm(ctx, run, signal, news)
+	if a.Run != nil {
+		decision.Run = now
 	}
-	return as.confirm(ctx, id, signal)
+	return decision, err
 }
 
 // checked validates an answer and makes the signal that carries it.
@@ -104,35 +113,76 @@ func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 // confirmLimit is how long an answer that was sent may take to be taken.
 const confirmLimit = 30 * time.Second
 
-// confirm waits until the elicitation is no longer open.
-func (as answers) confirm(ctx context.Context, id RunID, signal workflows.Answer) (Decision, error) {
+// confirm waits until the elicitation is no longer open, or it is known why it stays so,
+// and gives the run as it is then.
+func (as answers) confirm(ctx context.Context, run *Run, signal workflows.Answer, news *ear) (Decision, *Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()
-	pause := &backoff{next: 4 * time.Millisecond, limit: time.Second}
-	for {
-		run, err := as.Get(ctx, id)
+	id := run.ID
+	if now := as.hear(ctx, run, news, signal.ElicitationID); now != nil {
+		if decision, known, err := as.became(ctx, now, signal); known || err != nil {
+			return decision, now, err
+		}
+	}
+	for pause := (&backoff{next: 4 * time.Millisecond, limit: time.Second}); ; {
+		now, err := as.Get(ctx, id)
 		if err == nil {
-			var gate Elicitation
-			gate, err = as.gate(ctx, run, signal.ElicitationID)
-			if err == nil && gate.State != workflows.ElicitationOpen {
-				return decided(id, gate, signal.AnswerID)
-			}
-			for _, u := range run.Unchecked {
-				if u.AnswerID == signal.AnswerID {
-					return Decision{}, fmt.Errorf("answering run %s: %w (%s); it becomes valid when one has it", id, ErrUnchecked, u.Key)
-				}
-			}
-			if err == nil && run.Status == workflows.Quarantined {
-				return Decision{}, fmt.Errorf("answering run %s: the answer was sent, and becomes valid if the run is released: %w", id, ErrQuarantined)
+			var decision Decision
+			var known bool
+			if decision, known, err = as.became(ctx, now, signal); known {
+				return decision, now, err
 			}
 		}
 		if err != nil && !errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-			return Decision{}, err
+			return Decision{}, nil, err
 		}
 		if !pause.wait(ctx) {
-			return Decision{}, fmt.Errorf("answering run %s: %w; see perdure runs show: %w", id, ErrUntaken, ctx.Err())
+			return Decision{}, nil, fmt.Errorf("answering run %s: %w; see perdure runs show: %w", id, ErrUntaken, ctx.Err())
 		}
 	}
+}
+
+// hear waits a moment until the worker of this process has published that an elicitation
+// is not open, and gives the run with that; nil = it has not. Other requests may signal
+// the run as well, so not all news is of it.
+func (as answers) hear(ctx context.Context, run *Run, news *ear, elicitation string) *Run {
+	for end := time.Now().Add(nearby); news != nil && news.hear(ctx, time.Until(end)); {
+		state, err := history.State(as.converter, news.published())
+		now := *run
+		now.Elicitations, now.Unchecked = state.Elicitations, state.Unchecked
+		isOpen := slices.ContainsFunc(now.Open(), func(e Elicitation) bool { return e.ID == elicitation })
+		if news.published() == nil || err != nil || isOpen {
+			continue
+		}
+		now.Status, now.WaitingFor = workflows.Running, ""
+		if len(now.Open()) > 0 {
+			now.Status, now.WaitingFor = workflows.Waiting, run.WaitingFor
+		}
+		return &now
+	}
+	return nil
+}
+
+// became reports what became of an answer, where a run shows that: known is false if its
+// elicitation is open and nothing holds the answer.
+func (as answers) became(ctx context.Context, run *Run, signal workflows.Answer) (d Decision, known bool, err error) {
+	gate, err := as.gate(ctx, run, signal.ElicitationID)
+	if err != nil {
+		return Decision{}, false, err
+	}
+	if gate.State != workflows.ElicitationOpen {
+		d, err = decided(run.ID, gate, signal.AnswerID)
+		return d, true, err
+	}
+	for _, u := range run.Unchecked {
+		if u.AnswerID == signal.AnswerID {
+			return Decision{}, true, fmt.Errorf("answering run %s: %w (%s); it becomes valid when one has it", run.ID, ErrUnchecked, u.Key)
+		}
+	}
+	if run.Status == workflows.Quarantined {
+		return Decision{}, true, fmt.Errorf("answering run %s: the answer was sent, and becomes valid if the run is released: %w", run.ID, ErrQuarantined)
+	}
+	return Decision{}, false, nil
 }
 
 // gate finds an elicitation in the state of a run or, if an earlier execution

@@ -121,6 +121,11 @@ func (a *archive) described(d *workflowservice.DescribeWorkflowExecutionResponse
 		run.Started = t.AsTime()
 	}
 	run.Cancelling = d.WorkflowExtendedInfo.GetCancelRequested()
+	info := d.WorkflowExecutionInfo
+	run.Events = info.HistoryLength
+	if run.Parent == nil && isFirst(info) {
+		run.execution = info.Execution.RunId
+	}
 	return &run
 }
 
@@ -249,8 +254,8 @@ func (a *archive) signal(ctx context.Context, id RunID, name string, body any) e
 	return a.temporal.SignalWorkflow(ctx, string(id), "", name, s)
 }
 
-// freshRuns remembers for a short while which executions this process has just
-// started, so that following one needs no look-up and misses no news.
+// freshRuns remembers for a short while which executions this process has just started,
+// or answered, so that following one needs no look-up and misses no news.
 type freshRuns struct {
 	mu   sync.Mutex
 	byID map[RunID]freshRun
@@ -259,7 +264,7 @@ type freshRuns struct {
 
 type freshRun struct {
 	execution string // Temporal's run ID
-	news      *ear   // from before the start on
+	news      *ear   // from before the start, or the answer, on
 	since     time.Time
 }
 
@@ -284,6 +289,7 @@ func (f *freshRuns) add(id RunID, execution string, news *ear) {
 		delete(f.byID, f.old[0])
 		f.old = f.old[1:]
 	}
+	f.byID[id].news.leave()
 	f.byID[id], f.old = freshRun{execution, news, now}, append(f.old, id)
 }
 

@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs/history"
@@ -85,7 +86,7 @@ func (a *archive) chain(ctx context.Context, id RunID) ([]execution, error) {
 	}
 	info := d.WorkflowExecutionInfo
 	runID := info.Execution.RunId
-	if _, resumed := info.GetMemo().GetFields()[workflows.MemoResumption]; runID == info.FirstRunId && !resumed {
+	if isFirst(info) {
 		return []execution{{runID: runID}}, nil
 	}
 	var chain []execution
@@ -102,6 +103,12 @@ func (a *archive) chain(ctx context.Context, id RunID) ([]execution, error) {
 		runID = before
 	}
 	return chain, nil
+}
+
+// isFirst reports whether an execution is the first one of its run.
+func isFirst(info *workflowpb.WorkflowExecutionInfo) bool {
+	_, resumed := info.GetMemo().GetFields()[workflows.MemoResumption]
+	return info.Execution.RunId == info.FirstRunId && !resumed
 }
 
 // predecessor reads from an execution's history which one it continues; "" is

@@ -32,18 +32,23 @@ const maxAttachable = 5_000
 
 // Attach signals a request's attendance to a run, so that all followers of the run see
 // it (EventAttended). It returns before the run has recorded it. A run that has ended,
-// or has a long history, gets none: noted is false.
+// or has a long history, gets none: noted is false. Where a.Events is 0, the run is
+// looked at before.
 func (cs clients) Attach(ctx context.Context, id RunID, a Attended) (noted bool, err error) {
-	d, err := cs.describe(ctx, id)
-	if err != nil {
-		return false, failure(ctx, "reading", id, err)
+	if a.Events == 0 {
+		run, err := reader{cs.archive}.Get(ctx, id)
+		switch {
+		case err != nil:
+			return false, err
+		case run.Closed != nil:
+			return false, nil
+		case a.Says == Named && run.Request == a.Request:
+			return true, nil
+		}
+		a.Events = run.Events
 	}
-	info := d.WorkflowExecutionInfo
-	if info.CloseTime != nil || info.HistoryLength >= maxAttachable {
+	if a.Events >= maxAttachable {
 		return false, nil
-	}
-	if a.Says == Named && cs.run(info).Request == a.Request {
-		return true, nil
 	}
 	err = cs.signal(ctx, id, workflows.AttachSignal, a)
 	var gone *serviceerror.NotFound

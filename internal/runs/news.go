@@ -8,6 +8,7 @@ import (
 	"time"
 
 	commandpb "go.temporal.io/api/command/v1"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -34,6 +35,7 @@ type ear struct {
 
 	// Of the lock of News:
 	pressing bool                    // some news is of more than the calls of the run
+	memo     *commonpb.Memo          // with the state that the run has published last; nil = it has not
 	end      *historypb.HistoryEvent // with which the run has completed, as Temporal will have it, but for its number
 }
 
@@ -51,6 +53,7 @@ func (n *News) DialOption() grpc.DialOption {
 				n.tell(id, true, nil)
 				break
 			}
+			n.publish(id, published(r.GetCommands()))
 			n.tell(id, pressing(r.GetCommands()), completes(r.GetCommands()))
 			if next := reply.(*workflowservice.RespondWorkflowTaskCompletedResponse).GetWorkflowTask(); attends(next) {
 				n.tell(id, true, nil)
@@ -94,12 +97,32 @@ func completes(commands []*commandpb.Command) *historypb.HistoryEvent {
 	return nil
 }
 
+// published is the memo with which a run publishes its state; nil = it does not.
+func published(commands []*commandpb.Command) (last *commonpb.Memo) {
+	for _, c := range commands {
+		if m := c.GetModifyWorkflowPropertiesCommandAttributes().GetUpsertedMemo(); m.GetFields()[workflows.MemoState] != nil {
+			last = m
+		}
+	}
+	return last
+}
+
 // attends reports whether a task shows that a request has signalled its attendance, which
 // others answer within a second.
 func attends(task *workflowservice.PollWorkflowTaskQueueResponse) bool {
 	return slices.ContainsFunc(task.GetHistory().GetEvents(), func(e *historypb.HistoryEvent) bool {
 		return e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == workflows.AttachSignal
 	})
+}
+
+func (n *News) publish(id RunID, memo *commonpb.Memo) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.listening[id] {
+		if memo != nil {
+			e.memo = memo
+		}
+	}
 }
 
 func (n *News) tell(id RunID, pressing bool, end *historypb.HistoryEvent) {
@@ -186,6 +209,17 @@ func (e *ear) hearUntil(ctx context.Context, limit, longer time.Duration, enough
 			timer.Reset(max(longer, limit) - time.Since(begun))
 		}
 	}
+}
+
+// published is the memo with which the run has published its state last; nil = none that
+// is known here.
+func (e *ear) published() *commonpb.Memo {
+	if e == nil {
+		return nil
+	}
+	e.of.mu.Lock()
+	defer e.of.mu.Unlock()
+	return e.memo
 }
 
 // ended is the event with which the run has completed; nil = not that is known here.

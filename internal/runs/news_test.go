@@ -225,3 +225,55 @@ func TestEndInNews(t *testing.T) {
 		ear.leave()
 	}
 }
+
+// TestAnswerIsConfirmedByNews: what became of an answer is taken from what the worker of
+// this process has published, and not from news of something else.
+func TestAnswerIsConfirmedByNews(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Config{News: NewNews()})
+		ear := c.news.about("a")
+		defer ear.leave()
+		run := &Run{ID: "a", Status: workflows.Waiting, Elicitations: []Elicitation{{ID: "ask#1", State: workflows.ElicitationOpen}}}
+		says := func(after time.Duration, e Elicitation) {
+			time.AfterFunc(after, func() {
+				state, err := converter.GetDefaultDataConverter().ToPayload(workflows.State{Elicitations: []Elicitation{e}})
+				if err != nil {
+					t.Error(err)
+				}
+				c.news.publish("a", published([]*commandpb.Command{{Attributes: &commandpb.Command_ModifyWorkflowPropertiesCommandAttributes{
+					ModifyWorkflowPropertiesCommandAttributes: &commandpb.ModifyWorkflowPropertiesCommandAttributes{
+						UpsertedMemo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoState: state}}}}}}))
+				c.news.tell("a", true, nil)
+			})
+		}
+		time.AfterFunc(time.Millisecond, func() { c.news.tell("a", true, nil) })
+		says(2*time.Millisecond, run.Elicitations[0])
+		says(3*time.Millisecond, Elicitation{ID: "ask#1", State: workflows.ElicitationAnswered, Action: "accept", By: "bob", AnswerID: "mine"})
+		began := time.Now()
+		d, now, err := c.confirm(t.Context(), run, workflows.Answer{ElicitationID: "ask#1", AnswerID: "mine"}, ear)
+		if err != nil || !d.Won || d.By != "bob" || now.Status != workflows.Running || len(now.Open()) != 0 || time.Since(began) != 3*time.Millisecond {
+			t.Errorf("after %s: %+v, %+v, %v", time.Since(began), d, now, err)
+		}
+		if run.Status != workflows.Waiting || len(run.Open()) != 1 {
+			t.Errorf("the run as it was read has changed: %+v", run)
+		}
+		if heard := c.hear(t.Context(), run, c.news.about("a"), "ask#1"); heard != nil || time.Since(began) != 3*time.Millisecond+nearby {
+			t.Errorf("without news, after %s: %+v", time.Since(began), heard)
+		}
+	})
+}
+
+// TestFreshRunIsReplaced: a run that is started here and then answered keeps one ear.
+func TestFreshRunIsReplaced(t *testing.T) {
+	t.Parallel()
+	n, f := NewNews(), freshRuns{}
+	f.add("a", "1", n.about("a"))
+	f.add("a", "1", n.about("a"))
+	if listening := len(n.listening["a"]); listening != 1 {
+		t.Errorf("%d ears listen, want 1", listening)
+	}
+	if r, ok := f.take("a"); !ok || r.execution != "1" {
+		t.Errorf("took %+v, %t", r, ok)
+	}
+}

@@ -95,6 +95,9 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 		h.ended = true
 		return []*historypb.HistoryEvent{end}, nil
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	page, err := h.page(ctx)
 	switch {
 	case ctx.Err() != nil:

@@ -183,6 +183,9 @@ type Run struct {
 	WaitingFor   string        `json:"waitingFor,omitempty"` // worker, key, payload, parent, backend, breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
 	Unchecked    []Unchecked   `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
 	Unreadable   string        `json:"unreadable,omitempty"` // why Elicitations are missing, such as that a key is missing
+	Events       int64         `json:"-"`                    // in the history of its execution; 0 = unknown, as in lists
+
+	execution string // Temporal's ID, of the only execution of a run that no other calls; "" = there may be more
 }
 
 // Open are the elicitations that wait for an answer, oldest first.
@@ -325,11 +328,12 @@ type Event struct {
 	Done, Total float64
 	ByScript    bool
 
-	Elicitation *Elicitation // EventOpened, EventAsked, EventClosed
-	Asking      *Asking      // EventAsked
-	Outcome     *Outcome     // EventDone
-	Attended    *Attended    // EventAttended
-	At          time.Time    // when, by the clock of Temporal
+	Elicitation *Elicitation  // EventOpened, EventAsked, EventClosed
+	Beside      []Elicitation // EventOpened: all that the run has published with it
+	Asking      *Asking       // EventAsked
+	Outcome     *Outcome      // EventDone
+	Attended    *Attended     // EventAttended
+	At          time.Time     // when, by the clock of Temporal
 }
 
 // An Answer to an elicitation.
@@ -343,7 +347,8 @@ type Answer struct {
 	Content  json.RawMessage // for accept
 	By       string          // who answers
 	Via      Channel         // by which the answer comes
-	// Run is the run as it was read a moment ago; nil = it is read.
+	// Run is the run as it was read a moment ago; nil = it is read. Who has read it may
+	// follow it afterwards without another look.
 	Run *Run
 	// Allowed reports whether an elicitation is for the one who answers; nil = it is.
 	Allowed func(Elicitation) bool
@@ -365,6 +370,7 @@ type Decision struct {
 	By     string  // who gave the answer that won
 	Via    Channel // by which the answer that won was given
 	Means  Meaning // of the answer that won, where that is more than its action
+	Run    *Run    // Answer.Run as it was then; nil = that was nil, or it was not read again
 }
 
 // StepHeld is the status of a call that was not made, since the limits of its

@@ -29,6 +29,10 @@ type stream struct {
 	events []Event // of the moment
 }
 
+// EventsUntil is how many events of history there were in an execution with the event
+// that has a Seq.
+func EventsUntil(seq int64) int64 { return seq >> seqEventBits & unnumbered }
+
 func newStream(keys *secrets.Keys, id RunID) *stream {
 	return &stream{
 		advance: newAdvance(),
@@ -108,7 +112,7 @@ func (s *stream) wait(w *history.Wait, e Event) {
 
 func (s *stream) elicitation(f history.ElicitationChanged) {
 	s.advance.elicitation(f)
-	e := Event{Kind: EventOpened, Elicitation: &f.Elicitation}
+	e := Event{Kind: EventOpened, Elicitation: &f.Elicitation, Beside: f.Beside}
 	switch f.Change {
 	case history.Asked:
 		e.Kind, e.Asking = EventAsked, &f.Asking

@@ -84,8 +84,9 @@ const (
 // ElicitationChanged: an elicitation opened or closed, or somebody did not answer it.
 type ElicitationChanged struct {
 	Change      Change
-	Elicitation workflows.Elicitation // as it is now
-	Asking      workflows.Asking      // of Asked
+	Elicitation workflows.Elicitation   // as it is now
+	Asking      workflows.Asking        // of Asked
+	Beside      []workflows.Elicitation // all that the run has published with it; nil = it has not published it
 }
 
 // AnswerSent: an answer has reached the run, which need not have taken it.

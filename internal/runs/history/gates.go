@@ -41,7 +41,7 @@ func (g *gates) stated(c codec, m *commonpb.Memo) (facts []Fact) {
 	for _, e := range state.Elicitations {
 		askings := g.newAskings(e)
 		if change := g.set(&e); change != "" {
-			facts = append(facts, ElicitationChanged{Change: change, Elicitation: e})
+			facts = append(facts, ElicitationChanged{Change: change, Elicitation: e, Beside: state.Elicitations})
 		}
 		for _, a := range askings {
 			facts = append(facts, ElicitationChanged{Change: Asked, Elicitation: e, Asking: a})
