@@ -36,7 +36,7 @@ const maxAttachable = 5_000
 // looked at before.
 func (cs clients) Attach(ctx context.Context, id RunID, a Attended) (noted bool, err error) {
 	if a.Events == 0 {
-		run, err := reader{cs.archive}.Get(ctx, id)
+		run, err := reader(cs).Get(ctx, id)
 		switch {
 		case err != nil:
 			return false, err
