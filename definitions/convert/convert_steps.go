@@ -204,7 +204,10 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 	}
 	options := innerPath
 	if n.Inner.Continues {
-		options += ", goes_on = True, failed_output = " + literalOf(n.Inner.Step.Defaults())
+		options += ", goes_on = True"
+	}
+	if n.Inner.Step.Continues() || n.Inner.Continues && n.Inner.Step.DefaultResults.Given {
+		options += ", failed_output = " + literalOf(n.Inner.Step.Defaults())
 	}
 	options += ownWords(n.Inner)
 	if s.Collect != "" {
