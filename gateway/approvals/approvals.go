@@ -198,7 +198,7 @@ func object(run *runs.Run) auth.Object { return auth.Object{Tool: run.Tool, Owne
 // caller of a run is for its operators.
 func (in *inbox) mayAnswer(who auth.Identity, run *runs.Run, e runs.Elicitation) bool {
 	if e.Kind != runs.Question {
-		return in.Policy.May(who, auth.Repair, object(run))
+		return in.Policy.May(who, auth.Operate, object(run))
 	}
 	on := object(run)
 	on.Approvers = e.Approvers

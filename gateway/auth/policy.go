@@ -17,9 +17,9 @@ const (
 	See    Action = "see"    // a run, with its questions and its result
 	Answer Action = "answer" // a question of a run
 	Cancel Action = "cancel" // a run
-	// Repair is to answer what a run asks its operators: what is to become of
+	// Operate is to answer what a run asks its operators: what is to become of
 	// a step that could not be undone.
-	Repair Action = "repair"
+	Operate Action = "operate"
 	// Publish is to publish versions of a composite tool, or to deprecate them.
 	Publish Action = "publish"
 	// Use is to publish a composite tool that calls another tool by the right of
@@ -135,7 +135,7 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 		return (own || p.granted(p.Approvers, who, on)) && (on.Approvers == nil || named(on.Approvers).names(p, who))
 	case Cancel:
 		return own || p.granted(p.Operators, who, on)
-	case Repair:
+	case Operate:
 		return own && len(p.Operators) == 0 || p.granted(p.Operators, who, on)
 	case Publish:
 		return p.publishes(who, on.Tool, func(Publisher) bool { return true })

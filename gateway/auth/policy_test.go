@@ -59,7 +59,7 @@ func TestPolicy(t *testing.T) {
 		{"no policy: own run", nil, alice, auth.See, run, true},
 		{"no policy: run of another", nil, operator, auth.See, run, false},
 		{"zero policy: answers their own", zero, alice, auth.Answer, run, true},
-		{"zero policy: repairs their own", zero, alice, auth.Repair, run, true},
+		{"zero policy: operates their own", zero, alice, auth.Operate, run, true},
 		{"zero policy: cancels their own", zero, alice, auth.Cancel, run, true},
 		{"same subject, other issuer", zero, mallory, auth.See, run, false},
 		{"same subject, no issuer", zero, local, auth.Answer, run, false},
@@ -87,7 +87,7 @@ func TestPolicy(t *testing.T) {
 
 		{"operator sees", policy, operator, auth.See, run, true},
 		{"operator cancels", policy, operator, auth.Cancel, run, true},
-		{"operator repairs", policy, operator, auth.Repair, run, true},
+		{"operator operates", policy, operator, auth.Operate, run, true},
 		{"operator does not answer", policy, operator, auth.Answer, run, false},
 		{"operator of other tools", policy, operator, auth.See, auth.Object{Tool: "audit", Owner: alice.Caller()}, false},
 		{"approver sees", policy, approver, auth.See, run, true},
@@ -102,7 +102,7 @@ func TestPolicy(t *testing.T) {
 		{"a question for the owner", zero, alice, auth.Answer, forWhom(alice.Caller()), true},
 		{"who is named and may not answer", policy, mallory, auth.Answer, forWhom("group:*"), false},
 		{"named by a subject of another issuer", policy, auth.Identity{Issuer: "https://evil.example.com", Subject: "anna"}, auth.Answer, forWhom("anna"), false},
-		{"owner does not repair where there are operators", policy, alice, auth.Repair, run, false},
+		{"owner does not operate where there are operators", policy, alice, auth.Operate, run, false},
 		{"unknown action", policy, alice, "delete", run, false},
 
 		{"a hidden tool is nobody's", zero, alice, auth.Call, auth.Object{Tool: "deploy", Hidden: true}, false},
