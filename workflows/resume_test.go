@@ -142,7 +142,7 @@ func entryOf(in *workflows.RunInput, path string) (e record.Entry, done bool) {
 func (b *bench) resumption(t *testing.T, req resume.Request) *resume.Plan {
 	t.Helper()
 	journal := b.journal()
-	plan, err := resume.Calling("random/1", "execution", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
+	plan, err := planWithCalled("random/1", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
 		for at := b; at != nil; at = at.before {
 			answer, err := at.env.QueryWorkflowByID(string(id), workflows.JournalQuery)
 			if err != nil {
@@ -164,6 +164,31 @@ func (b *bench) resumption(t *testing.T, req resume.Request) *resume.Plan {
 		t.Fatal(err)
 	}
 	return plan
+}
+
+// planWithCalled plans the resumption of a run and of those that it has called. ended
+// returns, for a called run that has not completed in the record, its record, or its output
+// if it has completed since; neither if it was never started.
+func planWithCalled(id runs.RunID, was *workflows.Journal, req resume.Request, ended func(runs.RunID) (*workflows.Journal, json.RawMessage, error)) (*resume.Plan, error) {
+	_, below := req.Split(was)
+	called := map[workflows.StepPath]*resume.Called{}
+	for _, path := range slices.Sorted(maps.Keys(below)) {
+		child := resume.CalledAt(was, path)
+		journal, output, err := ended(child)
+		switch {
+		case err != nil:
+			return nil, err
+		case output != nil:
+			called[path] = &resume.Called{Output: output}
+		case journal != nil:
+			again, err := planWithCalled(child, journal, below[path], ended)
+			if err != nil {
+				return nil, err
+			}
+			called[path] = &resume.Called{Again: again}
+		}
+	}
+	return resume.Of(id, "execution", was, req, called)
 }
 
 // acceptAll accepts every question as soon as it is asked.

@@ -29,9 +29,16 @@ func TestAttackHiddenToolsByResume(t *testing.T) {
 			Entries: map[workflows.StepPath]record.Entry{"r": {Kind: record.Child{ID: "one/x", Started: true}}},
 		}
 		below := &workflows.Journal{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
-		plan, err := Calling("a/1", "execution", was, Request{Definition: define(calls)}, func(RunID) (*workflows.Journal, json.RawMessage, error) {
-			return below, nil, nil
-		})
+		req, called := Request{Definition: define(calls)}, map[workflows.StepPath]*Called{}
+		_, unfinished := req.Split(was)
+		for path, own := range unfinished {
+			again, err := Of("one/x", "execution", below, own, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			called[path] = &Called{Again: again}
+		}
+		plan, err := Of("a/1", "execution", was, req, called)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ package resume
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -116,32 +115,6 @@ func Of(id RunID, execution string, was *workflows.Journal, req Request, called 
 		p.called = called
 	}
 	return p.plan()
-}
-
-// Calling plans the resumption of a run whose steps have called others. ended returns
-// of each that has not completed in the record either its record, or its output if it
-// has completed since; nothing of one that was never started.
-func Calling(id RunID, execution string, was *workflows.Journal, req Request, ended func(RunID) (*workflows.Journal, json.RawMessage, error)) (*Plan, error) {
-	_, below := req.Split(was)
-	called := map[workflows.StepPath]*Called{}
-	for _, path := range slices.Sorted(maps.Keys(below)) {
-		child := CalledAt(was, path)
-		record, result, err := ended(child)
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case result != nil:
-			called[path] = &Called{Output: result}
-		case record != nil:
-			again, err := Calling(child, execution, record, below[path], ended)
-			if err != nil {
-				return nil, err
-			}
-			called[path] = &Called{Again: again}
-		}
-	}
-	return Of(id, execution, was, req, called)
 }
 
 // RepeatedCall says what a call gives that is repeated with its key, once the run is
