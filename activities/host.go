@@ -144,12 +144,12 @@ func spentBefore(ctx context.Context) time.Time {
 		return time.Time{}
 	}
 	switch err := activity.GetHeartbeatDetails(ctx, &s); {
-	case err != nil || s.Told.IsZero():
+	case err != nil || s.Reported.IsZero():
 		return time.Now()
 	case s.Done:
 		return s.Spent
 	}
-	return s.Told.Add(leaseFor)
+	return s.Reported.Add(leaseFor)
 }
 
 // sayPresent sends a heartbeat with the state of the line, and extends the lease.
@@ -161,7 +161,7 @@ func (h *Host) say(ctx context.Context, line *limits.Line, held *atomic.Pointer[
 	s := line.State()
 	from := time.Now()
 	state := workflows.BackendState{Host: h.Name, Breaker: s.Breaker, Until: s.Until, UnderWay: s.UnderWay, Waiting: s.Waiting,
-		Spent: s.Spent, Told: from, Done: done}
+		Spent: s.Spent, Reported: from, Done: done}
 	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
 	defer cancel()
 	err := h.Client.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, state)

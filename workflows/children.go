@@ -122,7 +122,7 @@ func (cs *children) noteEffects(end childEnd) {
 		return
 	}
 	if f := end.Failure; f == nil || f.Error.BrokeDown() {
-		child.Left = true
+		child.OutcomeUnknown = true
 	} else {
 		child.Effects = f.Effects
 	}
@@ -132,7 +132,7 @@ func (cs *children) noteEffects(end childEnd) {
 // leave notes that it is not known what a called run has done that has ended.
 func (cs *children) leave(path StepPath) {
 	if child, ok := cs.journal.At(path).Kind.(record.Child); ok {
-		child.Left = true
+		child.OutcomeUnknown = true
 		cs.journal.Amend(path, child)
 	}
 }

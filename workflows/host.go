@@ -50,9 +50,9 @@ type BackendState struct {
 	UnderWay int       `json:"underWay"`          // calls
 	Waiting  int       `json:"waiting"`           // calls that have a place in the line
 
-	Spent time.Time `json:"spent,omitzero"` // when the rate let no call begin; zero = there is no rate
-	Told  time.Time `json:"told,omitzero"`  // when the process has reported this
-	Done  bool      `json:"done,omitempty"` // it lets nothing through any more
+	Spent    time.Time `json:"spent,omitzero"`    // when the rate let no call begin; zero = there is no rate
+	Reported time.Time `json:"reported,omitzero"` // when the process has reported this
+	Done     bool      `json:"done,omitempty"`    // it lets nothing through any more
 }
 
 // A PermitRequest asks for the permission to make one call outside of a run, or

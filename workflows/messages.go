@@ -22,12 +22,12 @@ const (
 	AnswerSignal   = "elicitation-answer"
 	AskedSignal    = "elicitation-asked"
 	AttachSignal   = "request-attached"
-	ChildSignal    = "child-told"      // to a run from one that it has called, a ChildReport
-	AdoptSignal    = "child-adopted"   // to a run from the one that has called it, an Adopted
-	MemoState      = "perdure"         // memo field that holds a State
-	MemoResumption = "perdure-repair"  // memo field of a resumed run that holds a Resumption without its maps; recorded histories have this name
-	MemoStarted    = "perdure-started" // memo field with the time.Time at which the first execution of a run began
-	MemoParent     = "perdure-parent"  // memo field of a run that a step has called: a Parent
+	ChildSignal    = "child-report"       // to a run from one that it has called, a ChildReport
+	AdoptSignal    = "child-adopted"      // to a run from the one that has called it, an Adopted
+	MemoState      = "perdure"            // memo field that holds a State
+	MemoResumption = "perdure-resumption" // memo field of a resumed run that holds a Resumption without its maps
+	MemoStarted    = "perdure-started"    // memo field with the time.Time at which the first execution of a run began
+	MemoParent     = "perdure-parent"     // memo field of a run that a step has called: a Parent
 	CallToolName   = "CallTool"
 	ResolveName    = "ResolveDefinition"
 	OutcomeName    = "RunOutcome"
@@ -108,7 +108,7 @@ type RunInput struct {
 	Journal        map[StepPath]record.Entry   `json:"journal,omitempty"`        // by step path; results that are reused
 	Open           []Elicitation               `json:"open,omitempty"`           // elicitations that were open when the run continued as new
 	Continued      bool                        `json:"continued,omitempty"`      // whether this execution continues a run, so that the journal counts even if its templates would give other values now
-	Resumption     *Resumption                 `json:"repair,omitempty"`         // nil = this is no resumption
+	Resumption     *Resumption                 `json:"resumption,omitempty"`     // nil = this is no resumption
 	WasReset       bool                        `json:"wasReset,omitempty"`       // an earlier execution was reset, so that calls may have been made that are not in the journal
 	Unread         map[StepPath]bool           `json:"unread,omitempty"`         // by step path: calls of unsafe tools that workers could not read, and that wait
 	EarlierUnknown map[StepPath]string         `json:"earlierUnknown,omitempty"` // by step path: keyed tools whose call may have been executed

@@ -818,7 +818,7 @@ steps: [{id: work, tool: busy}]
 var record = flag.Bool("record", false, "record histories of runs that call each other that do not exist yet")
 
 // TestRecordCalled keeps the histories of a run and of the one that it has called,
-// as they are in their last executions.
+// as they are in their last executions, or in that which adopts the called run.
 func TestRecordCalled(t *testing.T) {
 	if !*record {
 		t.Skip("records new histories only with -record")
@@ -827,38 +827,46 @@ func TestRecordCalled(t *testing.T) {
 	for _, r := range []struct {
 		name, source, action string
 		continued            bool
+		shows                string // in the history of the run
 	}{
 		{name: "called", source: parentAndChild, action: "accept"},
 		{name: "called_declined", source: parentAndChild, action: "decline"},
-		{name: "called_adopted", source: busyParent, action: "accept", continued: true},
+		{name: "called_adopted", source: busyParent, action: "accept", continued: true, shows: workflows.AdoptSignal},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			id := start(t, c, composition(t, source(t, r.source)))
 			gate := opened(t, c, id)
+			execution := "" // the last
 			if r.continued {
 				awaitContinued(t, c, temporal, id)
+				d, err := temporal.DescribeWorkflowExecution(t.Context(), string(id), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				execution = d.WorkflowExecutionInfo.Execution.RunId
 			}
 			answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: r.action, Content: json.RawMessage(`{"n": 7}`), By: "bob"})
 			followTo(t, c, id, 0, runs.EventDone)
-			keep(t, temporal, string(id), r.name)
-			keep(t, temporal, gate.Run, r.name+"_below")
+			keep(t, temporal, string(id), execution, r.name, r.shows)
+			keep(t, temporal, gate.Run, "", r.name+"_below", "")
 		})
 	}
 	t.Run("called_undone", func(t *testing.T) {
 		id, _ := takenUpAndUndone(t, c, temporal)
-		keep(t, temporal, string(id), "called_undone")
+		keep(t, temporal, string(id), "", "called_undone", "")
 	})
 }
 
-// keep writes a history unless there is one of the name.
-func keep(t *testing.T, c client.Client, id, name string) {
+// keep writes the history of an execution, which shows a text, unless there is one of the
+// name.
+func keep(t *testing.T, c client.Client, id, execution, name, shows string) {
 	t.Helper()
 	file := filepath.Join("..", "..", "workflows", "testdata", "histories", name+".json")
 	if _, err := os.Stat(file); err == nil {
 		return
 	}
 	history := &historypb.History{}
-	for events := c.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+	for events := c.GetWorkflowHistory(t.Context(), id, execution, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
 		event, err := events.Next()
 		if err != nil {
 			t.Fatal(err)
@@ -868,6 +876,9 @@ func keep(t *testing.T, c client.Client, id, name string) {
 	data, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(history)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(string(data), shows) {
+		t.Fatalf("the execution of %s shows no %s; record it again", name, shows)
 	}
 	if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
 		t.Fatal(err)

@@ -133,7 +133,7 @@ func (a *archive) predecessor(ctx context.Context, id RunID, runID string) (x ex
 // resumes is the execution that another one repeats; "" if it repeats none.
 func (a *archive) resumes(started *historypb.WorkflowExecutionStartedEventAttributes) string {
 	var in struct { // of a workflows.RunInput of any build
-		Resumption *workflows.Resumption `json:"repair"`
+		Resumption *workflows.Resumption `json:"resumption"`
 	}
 	if a.converter.FromPayloads(started.GetInput(), &in) != nil || in.Resumption == nil {
 		return ""

@@ -607,7 +607,7 @@ func (s *script) long(calls int) {
 func TestResumptionsOfAnotherBuild(t *testing.T) {
 	t.Parallel()
 	c := converter.GetDefaultDataConverter()
-	input, err := c.ToPayloads(json.RawMessage(`{"journal":{"s":{"kind":"of tomorrow"}},"repair":{"of":"before"}}`))
+	input, err := c.ToPayloads(json.RawMessage(`{"journal":{"s":{"kind":"of tomorrow"}},"resumption":{"of":"before"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ return [attempt(lambda: within("400ms", reads)).error.code, be_echo(n=2)]
 		{ElicitationID: "a/reconciliation#1", Action: "accept", Content: json.RawMessage(`{"outcome":"not_happened"}`), By: "ada"},
 		{ElicitationID: "a/reconciliation#2#1", Action: "decline", By: "ada"}}},
 	{name: "probed", source: `{name: probed, description: d, steps: [{id: a, tool: be_lost, probe: {tool: be_read, delay: 10ms, arguments: {key: "{{.call.key}}"}, happened: "{{eq .output.key .call.key}}", result: '{"n": 7}'}}]}`},
-	{name: "repaired", source: `{name: repaired, description: d, steps: [
+	{name: "resumed", source: `{name: resumed, description: d, steps: [
 		{id: a, tool: be_echo, arguments: {n: 1}, compensate: {tool: be_read}}, {id: r, tool: be_read, dependsOn: [a]},
 		{id: b, tool: be_fails, dependsOn: [r]}, {id: c, tool: be_lost, dependsOn: [b], onUnknown: ask}, {id: d, tool: be_echo, dependsOn: [c]}]}`,
 		resumption: &resume.Request{Results: map[workflows.StepPath]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
@@ -135,7 +135,7 @@ for i in range(700000):
     n += i
 return be_echo(n=n)
 `)},
-	{name: "script_repaired", source: scriptRecording("script_repaired", `be_echo(n=1)
+	{name: "script_resumed", source: scriptRecording("script_resumed", `be_echo(n=1)
 be_fails()
 return be_echo(n=2)
 `), resumption: &resume.Request{Results: map[workflows.StepPath]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},

@@ -165,7 +165,7 @@ func (e Entry) Unknown(path StepPath, reached bool) (tool string, unknown bool) 
 		}
 	case Child:
 		underWay := k.ID != "" && k.Again == nil && k.Output == nil && k.Error == nil // in an execution before
-		unknown = unknown || k.Left || !reached && underWay
+		unknown = unknown || k.OutcomeUnknown || !reached && underWay
 	}
 	if below := e.Effects(); below != nil && len(below.Unknown) > 0 {
 		unknown = true

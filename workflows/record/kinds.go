@@ -7,26 +7,26 @@ import (
 
 // A Call is one of a tool: of a step, an item, a script, a probe, or what undoes another.
 type Call struct {
-	Digest         string          `json:"digest,omitempty"`    // of its arguments
-	Tool           string          `json:"tool,omitempty"`      // as clients know it
-	Undoes         bool            `json:"undoes,omitempty"`    // it has undone another call
-	Output         json.RawMessage `json:"output,omitempty"`    // an object; nil = it has not succeeded
-	Error          *Error          `json:"error,omitempty"`     // why it failed
-	OutcomeUnknown *UnknownCall    `json:"unsettled,omitempty"` // it was sent, and must be reconciled before anything else
-	Undo           *Undo           `json:"undo,omitempty"`      // of a script: the call that undoes this one
+	Digest         string          `json:"digest,omitempty"`         // of its arguments
+	Tool           string          `json:"tool,omitempty"`           // as clients know it
+	Undoes         bool            `json:"undoes,omitempty"`         // it has undone another call
+	Output         json.RawMessage `json:"output,omitempty"`         // an object; nil = it has not succeeded
+	Error          *Error          `json:"error,omitempty"`          // why it failed
+	OutcomeUnknown *UnknownCall    `json:"outcomeUnknown,omitempty"` // it was sent, and must be reconciled before anything else
+	Undo           *Undo           `json:"undo,omitempty"`           // of a script: the call that undoes this one
 }
 
 // A Child is a called run.
 type Child struct {
-	Digest  string          `json:"digest,omitempty"`  // of its arguments
-	ID      string          `json:"id,omitempty"`      // "" = the call failed before there was a run
-	Started bool            `json:"started,omitempty"` // there was a run of the ID for certain
-	Again   json.RawMessage `json:"again,omitempty"`   // what a run is started with once more that has failed; nil = it is under way, or was
-	Output  json.RawMessage `json:"output,omitempty"`  // null where it has none; nil = it has not completed
-	Effects *Effects        `json:"effects,omitempty"` // of the run
-	Left    bool            `json:"left,omitempty"`    // what the run has done is not known
-	Error   *Error          `json:"error,omitempty"`   // why it failed
-	Undo    *Undo           `json:"undo,omitempty"`    // of a script: the call that undoes it
+	Digest         string          `json:"digest,omitempty"`         // of its arguments
+	ID             string          `json:"id,omitempty"`             // "" = the call failed before there was a run
+	Started        bool            `json:"started,omitempty"`        // there was a run of the ID for certain
+	Again          json.RawMessage `json:"again,omitempty"`          // what a run is started with once more that has failed; nil = it is under way, or was
+	Output         json.RawMessage `json:"output,omitempty"`         // null where it has none; nil = it has not completed
+	Effects        *Effects        `json:"effects,omitempty"`        // of the run
+	OutcomeUnknown bool            `json:"outcomeUnknown,omitempty"` // what the run has done is not known
+	Error          *Error          `json:"error,omitempty"`          // why it failed
+	Undo           *Undo           `json:"undo,omitempty"`           // of a script: the call that undoes it
 }
 
 // A Given is the output that a person has given, in a resumption, for a call or a called run.

@@ -27,7 +27,7 @@ var (
 // full has one of each kind, with a value in each field.
 var full = []record.Kind{
 	record.Call{Digest: "d", Tool: "t", Undoes: true, Output: object, Error: broken, OutcomeUnknown: lost, Undo: undo},
-	record.Child{Digest: "d", ID: "r/1", Started: true, Again: object, Output: json.RawMessage("null"), Effects: below, Left: true, Error: broken, Undo: undo},
+	record.Child{Digest: "d", ID: "r/1", Started: true, Again: object, Output: json.RawMessage("null"), Effects: below, OutcomeUnknown: true, Error: broken, Undo: undo},
 	record.Given{Tool: "t", Output: object, Effects: below},
 	record.Gate{Digest: "d", Answer: answer, Error: broken},
 	record.Wait{Digest: "d", Until: noon, Error: broken},
@@ -154,7 +154,7 @@ func TestWhatWasExecuted(t *testing.T) {
 		"a called run, with unknown calls": {record.Child{ID: "t/1", Output: object, Effects: below}, "", "?"},
 		"a called run under way":           {record.Child{ID: "t/1"}, "", "?"},
 		"a called run to be started":       {record.Child{ID: "t/1", Again: object}, "", ""},
-		"a called run that was terminated": {record.Child{ID: "t/1", Left: true, Error: broken}, "", "?"},
+		"a called run that was terminated": {record.Child{ID: "t/1", OutcomeUnknown: true, Error: broken}, "", "?"},
 		"a call that came to no run":       {record.Child{Error: broken}, "", ""},
 		"an answer":                        {record.Gate{Answer: answer}, "", ""},
 	} {
