@@ -14,14 +14,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
-	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
@@ -138,8 +135,12 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	if err := d.makeData(log); err != nil {
 		return err
 	}
-	told, stop, err := d.telemetryFlags.start(ctx, found, log)
-	if err != nil {
+	o := service.Options{
+		Version: programVersion(), Loaded: found, Namespace: client.DefaultNamespace, Worker: true, Unproven: d.AcceptUnprovenAnswers,
+		Grace: shutdownGrace, Logger: log,
+	}
+	var stop func()
+	if o.Telemetry, stop, err = d.telemetryFlags.start(ctx, found, log); err != nil {
 		return err
 	}
 	defer stop()
@@ -148,70 +149,33 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 		return cmp.Or(ctx.Err(), err)
 	}
 	defer temporal.Stop()
+	o.OnStop = func() {
+		if temporal.HoldsData() {
+			c.notef("stopping; runs continue when perdure dev is started again")
+		}
+	}
 	keys, err := keptKeys(keyOf(d.Data))
 	if err != nil {
 		return err
 	}
-	options := client.Options{
-		HostPort: temporal.Address(), Logger: sdklog.NewStructuredLogger(service.Quiet(log)),
-		// Both ends are this process: compressing would be work for nothing.
-		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}, TLS: temporal.TLS()},
-	}
-	if err := errors.Join(told.Temporal(&options), d.seal(ctx, &options)); err != nil {
+	o.Keys = keys.Proofs
+	if err := d.connect(ctx, temporal, &o); err != nil {
 		return err
 	}
-	values, err := d.keepFileValues(&options, d.Data)
+	defer o.Temporal.Close()
+	o.Gateway = d.options(service.Reachable(listener.Addr()), keys)
+	o.Gateway.Retention, o.Gateway.SignInByLink = devserver.DefaultRetention, true
+	closeFiles, err := d.openFiles(keys, &o)
+	defer closeFiles()
 	if err != nil {
 		return err
 	}
-	payloads.ReportUnread(&options, workflows.Unread)
-	guard := d.guard(&options, values != nil, keys.Proofs, told, log)
-	news := service.NewNews(&options)
-	tc, err := client.DialContext(ctx, options)
-	if err != nil {
-		return fmt.Errorf("reaching Temporal: %w", err)
-	}
-	defer tc.Close()
-	served := d.options(service.Reachable(listener.Addr()), keys)
-	served.Retention, served.SignInByLink = devserver.DefaultRetention, true
-	kept, err := service.OpenFiles(d.Data, keys, log)
+	service.LetPublish(&found.Auth, listener.Addr().String(), o.Gateway)
+	s, err := service.New(o)
 	if err != nil {
 		return err
 	}
-	defer kept.Close()
-	published, err := service.OpenRegistryFile(d.Data)
-	if err != nil {
-		return err
-	}
-	defer published.Close()
-	answers, err := service.OpenAnswersFile(d.Data)
-	if err != nil {
-		return err
-	}
-	defer answers.Close()
-	service.LetPublish(&found.Auth, listener.Addr().String(), served)
-	s, err := service.New(service.Options{
-		Version: programVersion(), Kept: kept, Published: published, Answers: answers, Values: values, Keys: keys.Proofs, Unproven: d.AcceptUnprovenAnswers,
-		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
-		Gateway: served, Worker: true, Guard: guard, News: news,
-		Grace: shutdownGrace, Telemetry: told, Logger: log,
-		OnStop: func() {
-			if temporal.HoldsData() {
-				c.notef("stopping; runs continue when perdure dev is started again")
-			}
-		},
-	})
-	if err != nil {
-		return err
-	}
-	dev := devFile{
-		PID: os.Getpid(), MCP: "http://" + service.Reachable(listener.Addr()) + service.Endpoint,
-		Temporal: temporal.Address(), TemporalInternal: temporal.InternalAddresses(), Namespace: client.DefaultNamespace,
-		SignInByLink: s.SignIn() == auth.LoginLink,
-	}
-	if temporal.UIAddress() != "" {
-		dev.UI = "http://" + temporal.UIAddress()
-	}
+	dev := newDevFile(listener.Addr(), temporal, s)
 	if err := dev.write(d.Data); err != nil {
 		return err
 	}
@@ -230,6 +194,67 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 		}
 		return ended
 	})
+}
+
+// connect connects o to Temporal, with all that has a part in the connection.
+func (d devCommand) connect(ctx context.Context, temporal *devserver.Server, o *service.Options) (err error) {
+	options := client.Options{
+		HostPort: temporal.Address(), Logger: sdklog.NewStructuredLogger(service.Quiet(o.Logger)),
+		// Both ends are this process: compressing would be work for nothing.
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}, TLS: temporal.TLS()},
+	}
+	if err := errors.Join(o.Telemetry.Temporal(&options), d.seal(ctx, &options)); err != nil {
+		return err
+	}
+	if o.Values, err = d.keepFileValues(&options, d.Data); err != nil {
+		return err
+	}
+	payloads.ReportUnread(&options, workflows.Unread)
+	o.Guard = d.guard(&options, o.Values != nil, o.Keys, o.Telemetry, o.Logger)
+	o.News, o.Converter = service.NewNews(&options), options.DataConverter
+	if o.Temporal, err = client.DialContext(ctx, options); err != nil {
+		return fmt.Errorf("reaching Temporal: %w", err)
+	}
+	return nil
+}
+
+// openFiles opens what o keeps beside the runs. closeAll closes what is open, also after
+// an error.
+func (d devCommand) openFiles(keys service.Keys, o *service.Options) (closeAll func(), err error) {
+	var open []func()
+	closeAll = func() {
+		for _, end := range slices.Backward(open) {
+			end()
+		}
+	}
+	kept, err := service.OpenFiles(d.Data, keys, o.Logger)
+	if err != nil {
+		return closeAll, err
+	}
+	o.Kept, open = kept, append(open, func() { kept.Close() })
+	published, err := service.OpenRegistryFile(d.Data)
+	if err != nil {
+		return closeAll, err
+	}
+	o.Published, open = published, append(open, func() { published.Close() })
+	answers, err := service.OpenAnswersFile(d.Data)
+	if err != nil {
+		return closeAll, err
+	}
+	o.Answers, open = answers, append(open, func() { answers.Close() })
+	return closeAll, nil
+}
+
+func newDevFile(mcp net.Addr, temporal *devserver.Server, s *service.Service) devFile {
+	dev := devFile{
+		PID: os.Getpid(), MCP: "http://" + service.Reachable(mcp) + service.Endpoint,
+		Temporal: temporal.Address(), TemporalInternal: temporal.InternalAddresses(), Namespace: client.DefaultNamespace,
+		SignInByLink: s.SignIn() == auth.LoginLink,
+	}
+	if temporal.UIAddress() != "" {
+		dev.UI = "http://" + temporal.UIAddress()
+	}
+	return dev
 }
 
 // serveStdio serves a client on standard input until that ends.
@@ -286,12 +311,12 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 		Durable:          d.Durable,
 		Logger:           service.Quiet(log),
 	})
-	return s, whoHolds(err)
+	return s, withHolder(err)
 }
 
-// whoHolds adds to the error of a data directory in use where its dev is, and what can
+// withHolder adds to the error of a data directory in use where its dev is, and what can
 // be done.
-func whoHolds(err error) error {
+func withHolder(err error) error {
 	var used *store.DataInUseError
 	if !errors.As(err, &used) {
 		return err
@@ -332,68 +357,4 @@ func (d devCommand) take(given *string, standard, flag string, anyPort bool) (li
 		return nil, "", taken(err, flag, address)
 	}
 	return listener, address, nil
-}
-
-// banner prints where everything is and what to try.
-func banner(c *console, dev devFile, data string, found *config.Loaded, withheld []string, keys service.Keys, stdio bool) {
-	out, mark, terminal := c.out, c.outStyle, c.outTerminal
-	if stdio {
-		out, mark, terminal = c.err, c.errStyle, c.errTerminal
-	}
-	fmt.Fprintf(out, `%s is ready: %s of %s%s
-
-  MCP endpoint  %s
-  Approvals     %s
-  Web UI        %s
-  Temporal      %s  (internally also %s; key pair in %s)
-  try           perdure %s
-
-  for an MCP client:
-  {"mcpServers": {"perdure": {"type": "http", "url": %q}}}
-
-`, mark(bold, "perdure"), service.Plural(len(found.Definitions), "composite tool"), service.Plural(len(found.Backends), "backend"), withheldNote(withheld),
-		mark(green, dev.MCP), approvalsLine(dev, keys, terminal), cmp.Or(dev.UI, "off"),
-		dev.Temporal, strings.Join(dev.TemporalInternal, ", "), temporalKey(data), suggestedCall(found, withheld), dev.MCP)
-}
-
-// withheldNote says which of the composite tools are not offered; "" = all are.
-func withheldNote(withheld []string) string {
-	if len(withheld) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; not offered at present: %s (perdure definitions says why)", strings.Join(withheld, ", "))
-}
-
-// approvalsLine is how to reach the approvals page. Only a terminal shows the link
-// that signs in: other output may be a log, or go to the program that started dev.
-func approvalsLine(dev devFile, keys service.Keys, terminal bool) string {
-	page := strings.TrimSuffix(dev.MCP, service.Endpoint) + approvals.Prefix
-	switch {
-	case !dev.SignInByLink:
-		return page
-	case terminal:
-		return linkOf(keys, dev.MCP, approvals.Prefix) + "  (signs you in, once)"
-	}
-	return page + "  (sign in: perdure approvals open)"
-}
-
-// suggestedCall is a command to try: a call of prepare_review, or else of the first
-// composite tool that is offered.
-func suggestedCall(found *config.Loaded, withheld []string) string {
-	var first *definitions.Definition
-	for _, d := range found.Definitions {
-		isOffered := !slices.Contains(withheld, d.Name)
-		if isOffered && (first == nil || d.Name == "prepare_review") {
-			first = d
-		}
-	}
-	if first == nil {
-		return "tools"
-	}
-	command := "call " + first.Name
-	required, _ := first.Parameters["required"].([]any)
-	for _, name := range required {
-		command += fmt.Sprintf(" %v=…", name)
-	}
-	return command
 }
