@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,12 +80,16 @@ type family struct {
 	tasks   []time.Time // by depth; zero = none
 	fails   bool        // the tasks have failed before
 	until   int
-	asked   []string
 	stopped int // the depth of the run that was cancelled, from 1; 0 = none was
+
+	mu    sync.Mutex
+	asked []string
 }
 
 func (f *family) DescribeWorkflowExecution(_ context.Context, r *workflowservice.DescribeWorkflowExecutionRequest, _ ...grpc.CallOption) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	id := r.Execution.WorkflowId
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked = append(f.asked, id)
 	depth := int(id[0] - '0')
 	d := &workflowservice.DescribeWorkflowExecutionResponse{
@@ -137,6 +142,8 @@ func TestCatchUpOfTheChain(t *testing.T) {
 			if tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			if diff := cmp.Diff(tc.asked, f.asked); tc.asked != nil && diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}

@@ -79,6 +79,7 @@ func TestCatchUpIsShared(t *testing.T) {
 		if s.asked != 2 {
 			t.Errorf("%d requests for 21 calls", s.asked)
 		}
+		synctest.Wait()
 		if len(c.onRuns) > 0 {
 			t.Error("the run is still watched")
 		}
@@ -105,6 +106,7 @@ func TestCatchUpIsGivenUp(t *testing.T) {
 		if err := <-given; err == nil {
 			t.Error("what the run has not seen in time was seen")
 		}
+		synctest.Wait()
 		synctest.Wait()
 		if len(c.onRuns) > 0 {
 			t.Error("the run is still watched")
