@@ -166,6 +166,9 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 		if hold != nil {
 			hold.took = workflow.Now(ctx).Sub(began)
 		}
+		if failure.Category == codes.CategoryOutcomeUnknown {
+			cs.countLost(ctx, q, err)
+		}
 		cs.sent.cameBack(q, failure)
 		return sent, hold, failure
 	}

@@ -27,6 +27,7 @@ func TestErrorsOfTheRun(t *testing.T) {
 		tools   map[string]toolFunc
 		prepare func(*bench)
 		want    workflows.Error
+		counts  bool // as a call that was lost
 	}{
 		"a definition that cannot be read": {
 			source:  put,
@@ -35,11 +36,11 @@ func TestErrorsOfTheRun(t *testing.T) {
 		},
 		"a worker that died in an unsafe call": {
 			source: put, tools: fails(temporal.NewHeartbeatTimeoutError()),
-			want: workflows.Error{Code: "worker_lost", Category: codes.CategoryOutcomeUnknown, StepID: "one", StepPath: "one", Tool: "put", Attempt: 1},
+			want: workflows.Error{Code: "worker_lost", Category: codes.CategoryOutcomeUnknown, StepID: "one", StepPath: "one", Tool: "put", Attempt: 1}, counts: true,
 		},
 		"an attempt that has said nothing": {
 			source: put, tools: fails(temporal.NewNonRetryableApplicationError("a fault", "fault", nil)),
-			want: workflows.Error{Code: "internal", Category: codes.CategoryOutcomeUnknown, StepID: "one", StepPath: "one", Tool: "put", Attempt: 1},
+			want: workflows.Error{Code: "internal", Category: codes.CategoryOutcomeUnknown, StepID: "one", StepPath: "one", Tool: "put", Attempt: 1}, counts: true,
 		},
 		"a history that is nearly full": {
 			source:  put,
@@ -69,6 +70,10 @@ func TestErrorsOfTheRun(t *testing.T) {
 			got.Message, got.RunID = "", ""
 			if got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+			lost := b.counted[workflows.UnknownOutcomes+" of a put of be, unsafe"]
+			if lost != 0 != tc.counts {
+				t.Errorf("counted were %v", b.counted)
 			}
 		})
 	}

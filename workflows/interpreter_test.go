@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
@@ -42,6 +44,7 @@ type bench struct {
 	slow    chan struct{}              // of forEffects; nil = not called
 	results map[string]json.RawMessage // of called runs that have completed, by ID: a RunResult
 	before  *bench                     // of the execution before; nil = this is the first
+	counted map[string]int64           // by metric, tool and effect
 }
 
 // A toolFunc answers a call: an output, or an error as activities report it.
@@ -82,7 +85,9 @@ func benchWith(t *testing.T, defs []*definitions.Definition, args string, tools 
 	d := defs[0]
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	b := &bench{t: t, env: suite.NewTestWorkflowEnvironment(), tools: tools, within: map[string]string{}, results: map[string]json.RawMessage{}}
+	b := &bench{t: t, tools: tools, within: map[string]string{}, results: map[string]json.RawMessage{}, counted: map[string]int64{}}
+	suite.SetMetricsHandler(metrics{b, nil})
+	b.env = suite.NewTestWorkflowEnvironment()
 	workflows.Register(b.env, trust)
 	b.env.SetTestTimeout(30 * time.Second)
 	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second}) // of a busy machine
@@ -132,6 +137,33 @@ func benchWith(t *testing.T, defs []*definitions.Definition, args string, tools 
 	b.input = inputFor(d, args)
 	return b
 }
+
+// metrics counts what runs count.
+type metrics struct {
+	*bench
+	tags map[string]string
+}
+
+func (m metrics) WithTags(tags map[string]string) client.MetricsHandler {
+	all := maps.Clone(tags)
+	maps.Copy(all, m.tags)
+	return metrics{m.bench, all}
+}
+
+func (m metrics) Counter(name string) client.MetricsCounter {
+	return count(func(n int64) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.counted[fmt.Sprintf("%s of %s %s of %s, %s", name, m.tags["perdure.tool"], m.tags["gen_ai.tool.name"], m.tags["perdure.backend"], m.tags["perdure.effect"])] += n
+	})
+}
+
+func (metrics) Gauge(string) client.MetricsGauge { return client.MetricsNopHandler.Gauge("") }
+func (metrics) Timer(string) client.MetricsTimer { return client.MetricsNopHandler.Timer("") }
+
+type count func(int64)
+
+func (c count) Inc(n int64) { c(n) }
 
 func inputFor(d *definitions.Definition, args string) workflows.RunInput {
 	in := workflows.RunInput{

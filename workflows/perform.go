@@ -122,15 +122,16 @@ func (cs *calls) performInTurn(ctx workflow.Context, q request, call ToolCall, r
 // failure reports why a call gave no output.
 func (q request) failure(err error) *Error {
 	tool, path := q.tool, q.path
-	var detail Error // of the last attempt that reported
-	var app *temporal.ApplicationError
-	reported := errors.As(err, &app) && app.HasDetails() && app.Details(&detail) == nil
-	// What a timeout wraps is the failure of the attempt before the one that it ended.
-	var te *temporal.TimeoutError
-	if timedOut := errors.As(err, &te); reported && !timedOut {
-		return &detail
+	detail, lost := lastReport(err)
+	if !lost {
+		return detail
 	}
-	e := &Error{Tool: tool.Name, Attempt: detail.Attempt + 1}
+	var te *temporal.TimeoutError
+	errors.As(err, &te)
+	e := &Error{Tool: tool.Name, Attempt: 1}
+	if detail != nil {
+		e.Attempt += detail.Attempt
+	}
 	switch {
 	case temporal.IsCanceledError(err):
 		e.Code, e.Category, e.Message = codes.Cancelled, codes.CategoryCancelled, fmt.Sprintf("step %s was cancelled", path)
@@ -138,7 +139,7 @@ func (q request) failure(err error) *Error {
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && (Repeatable(tool.Effect) || nothingSent(te)):
 		e.Code, e.Category, e.Retryable = codes.BackendUnavailable, codes.CategoryTool, true
 		e.Message = fmt.Sprintf("step %s: %s%s%s%s", path, tool.Name, unavailableWords, tool.Backend+unreachableWords, "no process keeps its limits")
-		e.EarlierUnknown = te.Unwrap() != nil && (!reported || detail.MayHaveHappened())
+		e.EarlierUnknown = te.Unwrap() != nil && (detail == nil || detail.MayHaveHappened())
 		return e
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT:
 		e.Code, e.Category = codes.WorkerLost, codes.CategoryTool
@@ -149,7 +150,7 @@ func (q request) failure(err error) *Error {
 	default:
 		e.Code, e.Category, e.Message = codes.Internal, codes.CategoryInternal, fmt.Sprintf("step %s: calling %s: %s", path, tool.Name, err)
 	}
-	if reported {
+	if detail != nil {
 		e.Message += "; the attempt before failed: " + detail.Message
 	}
 	if Repeatable(tool.Effect) {
@@ -159,6 +160,34 @@ func (q request) failure(err error) *Error {
 	e.Category = codes.CategoryOutcomeUnknown
 	e.Message += fmt.Sprintf("; whether %s was executed is not known, so it is not called again", tool.Name)
 	return e
+}
+
+// lastReport is the failure that an attempt of a call has reported last, nil = none has.
+// lost is whether the call ended with an attempt that has reported nothing: what a timeout
+// wraps is the failure of the attempt before the one that it ended.
+func lastReport(err error) (detail *Error, lost bool) {
+	var app *temporal.ApplicationError
+	var te *temporal.TimeoutError
+	var e Error
+	if errors.As(err, &app) && app.HasDetails() && app.Details(&e) == nil {
+		return &e, errors.As(err, &te)
+	}
+	return nil, true
+}
+
+// UnknownOutcomes is the metric that counts attempts whose outcome is unknown, with its
+// attributes as OpenTelemetry has them.
+const UnknownOutcomes = "perdure.step.unknown_outcomes"
+
+// countLost counts a call with an unknown outcome that no worker has reported, and so not
+// counted.
+func (cs *calls) countLost(ctx workflow.Context, q request, err error) {
+	if _, lost := lastReport(err); !lost {
+		return
+	}
+	workflow.GetMetricsHandler(ctx).WithTags(map[string]string{
+		"perdure.tool": cs.in.Definition.Name, "gen_ai.tool.name": q.tool.Name, "perdure.backend": q.tool.Backend, "perdure.effect": string(q.tool.Effect),
+	}).Counter(UnknownOutcomes).Inc(1)
 }
 
 // nothingSent reports whether a call that no process has taken is not under way from an

@@ -58,7 +58,7 @@ func (i *instruments) make(m metric.Meter) error {
 	i.ended, errs[3] = m.Int64Counter("perdure.runs.ended", metric.WithDescription("Runs that this process saw end, by status"))
 	i.step, errs[4] = m.Float64Histogram("perdure.step.duration", metric.WithUnit("s"), metric.WithDescription("How long attempts of tool steps took, by status"))
 	i.retries, errs[5] = m.Int64Counter("perdure.step.retries", metric.WithDescription("Attempts of tool steps after the first"))
-	i.unknown, errs[6] = m.Int64Counter("perdure.step.unknown_outcomes", metric.WithDescription("Attempts whose outcome is unknown"))
+	i.unknown, errs[6] = m.Int64Counter("perdure.step.unknown_outcomes") // runs count by this name as well, and cannot describe it
 	i.alone, errs[7] = m.Int64Counter("perdure.runs.executed_alone", metric.WithDescription("Workflow tasks that this worker executed beside no other, as a worker may have been lost with them"))
 	i.stopped, errs[8] = m.Int64Counter("perdure.runs.quarantined", metric.WithDescription("Runs that this worker has quarantined, as they take their workers down"))
 	return errors.Join(errs[:]...)
