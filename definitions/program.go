@@ -78,6 +78,15 @@ func Compile(d *Definition) (*Program, error) {
 	return p, nil
 }
 
+// FailedOutput is the output of the step after a failure with which it, or its loop,
+// continues; ok = it has one. An item that only its loop continues has its defaultResults.
+func (n *Node) FailedOutput() (output any, ok bool) {
+	if n.Step.Continues() || n.Continues && n.Step.DefaultResults.Given {
+		return n.Step.Defaults(), true
+	}
+	return nil, false
+}
+
 func (d *Definition) compileStep(step *Step) (*Node, error) {
 	n := &Node{Step: step, ID: step.ID, Continues: step.Continues()}
 	t := &n.Templates

@@ -83,9 +83,7 @@ func failedStep(ctx workflow.Context, n *definitions.Node, at place, err *Error)
 		err.Tool = n.Step.Tool
 	}
 	out := Outcome{status: stepFailed, err: err}
-	if n.Step.Continues() || n.Continues && n.Step.DefaultResults.Given {
-		out.output = n.Step.Defaults()
-	}
+	out.output, _ = n.FailedOutput()
 	return out
 }
 

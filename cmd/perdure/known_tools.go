@@ -59,8 +59,7 @@ func (s *toolSource) check(found *config.Loaded) definitions.Diagnostics {
 	return append(diags, found.Unmatched(s.split())...)
 }
 
-// without names a backend of a configuration of which the server has no tools; "" = it
-// has tools of all.
+// without names a configured backend that has no tools at the server; "" = each has some.
 func (s *toolSource) without(configured []backends.Config) string {
 	for _, b := range configured {
 		if !slices.ContainsFunc(s.listed, func(t remoteTool) bool { return t.Backend == b.Name }) {

@@ -206,8 +206,8 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 	if n.Inner.Continues {
 		options += ", goes_on = True"
 	}
-	if n.Inner.Step.Continues() || n.Inner.Continues && n.Inner.Step.DefaultResults.Given {
-		options += ", failed_output = " + literalOf(n.Inner.Step.Defaults())
+	if output, ok := n.Inner.FailedOutput(); ok {
+		options += ", failed_output = " + literalOf(output)
 	}
 	options += ownWords(n.Inner)
 	if s.Collect != "" {

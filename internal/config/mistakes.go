@@ -65,8 +65,8 @@ var Flags = map[string]string{
 	"loglevel": "log-level", "logformat": "log-format",
 }
 
-// adviseKeys says of a key at the top that is unknown where its setting belongs: what
-// takes over the servers of an MCP client, or which flag.
+// adviseKeys adds to each error about an unknown key at the top where its setting belongs:
+// the command that takes servers of an MCP client over, or the flag.
 func adviseKeys(diags definitions.Diagnostics) definitions.Diagnostics {
 	for i := range diags {
 		said := strings.TrimPrefix(diags[i].Message, "unknown key ")

@@ -168,7 +168,11 @@ func (g *Guard) take(ctx context.Context, temporal workflowservice.WorkflowServi
 	}
 	wait, cancel := context.WithTimeout(ctx, max(waitLimit, g.o.Computing-callLimit))
 	defer cancel()
-	if g.gate.enter(wait, alone, valueBytes(task)) != nil {
+	var bytes int64
+	if g.o.Full != nil {
+		bytes = valueBytes(task)
+	}
+	if g.gate.enter(wait, alone, bytes) != nil {
 		log.Debug("a task of the run waited too long to be executed; Temporal hands it out again", "alone", alone)
 		return false
 	}

@@ -147,11 +147,12 @@ func (as answers) confirm(ctx context.Context, run *Run, signal workflows.Answer
 // the run as well, so not all news is of it.
 func (as answers) hear(ctx context.Context, run *Run, news *ear, elicitation string) *Run {
 	for end := time.Now().Add(nearby); news != nil && news.hear(ctx, time.Until(end)); {
-		state, err := history.State(as.converter, news.published())
+		memo := news.published()
+		state, err := history.State(as.converter, memo)
 		now := *run
 		now.Elicitations, now.Unchecked = state.Elicitations, state.Unchecked
 		isOpen := slices.ContainsFunc(now.Open(), func(e Elicitation) bool { return e.ID == elicitation })
-		if news.published() == nil || err != nil || isOpen {
+		if memo == nil || err != nil || isOpen {
 			continue
 		}
 		now.Status, now.WaitingFor = workflows.Running, ""

@@ -49,6 +49,21 @@ const suggestAfter = 60 // events
 // callable are the definitions that steps can call, by name.
 var callable sync.Map
 
+// terminateAndResume ends a run at Temporal, and resumes it.
+func terminateAndResume(t *testing.T, c *runs.Client, temporal client.Client, id runs.RunID) {
+	t.Helper()
+	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func compose(t testing.TB) (*runs.Client, client.Client) {
 	t.Helper()
 	if testing.Short() {
@@ -693,16 +708,7 @@ func TestResumptionTakesUpWhatACalledRunAsks(t *testing.T) {
 		note(t, "a", "b")
 		id := start(t, c, composition(t, source(t, text)))
 		before := followTo(t, c, id, 0, runs.EventOpened)
-		if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
-			t.Fatal(err)
-		}
-		plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-			t.Fatal(err)
-		}
+		terminateAndResume(t, c, temporal, id)
 		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 		defer stop()
 		var asked *runs.Elicitation
@@ -765,16 +771,7 @@ steps:
 			break
 		}
 	}
-	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
-		t.Fatal(err)
-	}
-	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	terminateAndResume(t, c, temporal, id)
 	answer(t, c, runs.RunID(gate.Run), runs.Answer{ElicitationID: "ok#1", Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
 	all := followTo(t, c, id, 0, runs.EventDone)
 	return id, all[len(all)-1].Outcome

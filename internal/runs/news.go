@@ -50,20 +50,19 @@ func (n *News) DialOption() grpc.DialOption {
 		case *workflowservice.RespondWorkflowTaskCompletedRequest:
 			id := RunID(strings.TrimPrefix(r.GetResourceId(), "workflow:"))
 			if err != nil { // which may have been lost on its way back
-				n.tell(id, true, nil)
+				n.tell(id, true, nil, nil)
 				break
 			}
-			n.publish(id, published(r.GetCommands()))
-			n.tell(id, pressing(r.GetCommands()), completes(r.GetCommands()))
+			n.tell(id, pressing(r.GetCommands()), published(r.GetCommands()), completes(r.GetCommands()))
 			if next := reply.(*workflowservice.RespondWorkflowTaskCompletedResponse).GetWorkflowTask(); attends(next) {
-				n.tell(id, true, nil)
+				n.tell(id, true, nil, nil)
 			}
 		case *workflowservice.PollWorkflowTaskQueueRequest:
 			if task := reply.(*workflowservice.PollWorkflowTaskQueueResponse); err == nil && attends(task) {
-				n.tell(RunID(task.GetWorkflowExecution().GetWorkflowId()), true, nil)
+				n.tell(RunID(task.GetWorkflowExecution().GetWorkflowId()), true, nil, nil)
 			}
 		case *workflowservice.TerminateWorkflowExecutionRequest:
-			n.tell(RunID(r.GetWorkflowExecution().GetWorkflowId()), true, nil)
+			n.tell(RunID(r.GetWorkflowExecution().GetWorkflowId()), true, nil, nil)
 		}
 		return err
 	})
@@ -115,21 +114,14 @@ func attends(task *workflowservice.PollWorkflowTaskQueueResponse) bool {
 	})
 }
 
-func (n *News) publish(id RunID, memo *commonpb.Memo) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, e := range n.listening[id] {
-		if memo != nil {
-			e.memo = memo
-		}
-	}
-}
-
-func (n *News) tell(id RunID, pressing bool, end *historypb.HistoryEvent) {
+func (n *News) tell(id RunID, pressing bool, memo *commonpb.Memo, end *historypb.HistoryEvent) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, e := range n.listening[id] {
 		e.pressing = e.pressing || pressing
+		if memo != nil {
+			e.memo = memo
+		}
 		if end != nil {
 			e.end = end
 		}

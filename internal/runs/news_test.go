@@ -24,9 +24,9 @@ func TestNews(t *testing.T) {
 	n := NewNews()
 	ear, second, other := n.about("a"), n.about("a"), n.about("b")
 	defer other.leave()
-	n.tell("a", false, nil)
-	n.tell("a", false, nil) // is no more news than once
-	n.tell("c", false, nil) // nobody listens
+	n.tell("a", false, nil, nil)
+	n.tell("a", false, nil, nil) // is no more news than once
+	n.tell("c", false, nil, nil) // nobody listens
 	if !ear.hear(t.Context(), 0) || ear.hear(t.Context(), 0) {
 		t.Error("the news did not come once")
 	}
@@ -34,7 +34,7 @@ func TestNews(t *testing.T) {
 		t.Error("news of another run came")
 	}
 	ear.leave()
-	n.tell("a", false, nil)
+	n.tell("a", false, nil, nil)
 	if ear.hear(t.Context(), 0) {
 		t.Error("news came after done")
 	}
@@ -75,7 +75,7 @@ func TestPressingNews(t *testing.T) {
 				ear := n.about("a")
 				defer ear.leave()
 				for i, at := range tc.at {
-					time.AfterFunc(at, func() { n.tell("a", i+1 == tc.pressing, nil) })
+					time.AfterFunc(at, func() { n.tell("a", i+1 == tc.pressing, nil, nil) })
 				}
 				begun := time.Now()
 				if heard := ear.hearPressing(t.Context(), 100*time.Millisecond, 500*time.Millisecond); heard != tc.heard || time.Since(begun) != tc.until {
@@ -162,7 +162,7 @@ func TestEndIsHandedOver(t *testing.T) {
 			if tc.accepted != nil {
 				end = nil
 			}
-			c.news.tell("a", true, end)
+			c.news.tell("a", true, nil, end)
 			var got []Event
 			for e, err := range c.Follow(t.Context(), "a", 0, tc.only) {
 				if err != nil {
@@ -214,7 +214,7 @@ func TestEndInNews(t *testing.T) {
 			t.Errorf("%s: pressing %t", name, got)
 		}
 		ear := n.about("a")
-		n.tell("a", pressing(tc.commands), completes(tc.commands))
+		n.tell("a", pressing(tc.commands), nil, completes(tc.commands))
 		if end := ear.ended(); (end != nil) != (tc.output != "") {
 			t.Errorf("%s: ended with %v", name, end)
 		} else if end != nil {
@@ -241,13 +241,12 @@ func TestAnswerIsConfirmedByNews(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				c.news.publish("a", published([]*commandpb.Command{{Attributes: &commandpb.Command_ModifyWorkflowPropertiesCommandAttributes{
+				c.news.tell("a", true, published([]*commandpb.Command{{Attributes: &commandpb.Command_ModifyWorkflowPropertiesCommandAttributes{
 					ModifyWorkflowPropertiesCommandAttributes: &commandpb.ModifyWorkflowPropertiesCommandAttributes{
-						UpsertedMemo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoState: state}}}}}}))
-				c.news.tell("a", true, nil)
+						UpsertedMemo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoState: state}}}}}}), nil)
 			})
 		}
-		time.AfterFunc(time.Millisecond, func() { c.news.tell("a", true, nil) })
+		time.AfterFunc(time.Millisecond, func() { c.news.tell("a", true, nil, nil) })
 		says(2*time.Millisecond, run.Elicitations[0])
 		says(3*time.Millisecond, Elicitation{ID: "ask#1", State: workflows.ElicitationAnswered, Action: "accept", By: "bob", AnswerID: "mine"})
 		began := time.Now()

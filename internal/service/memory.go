@@ -65,6 +65,14 @@ func usedMemory() uint64 {
 // makes none, so it would not be collected for minutes.
 func (g *memoryGauge) full() bool { return g.fullWith(0) }
 
+// limits is fullWith; nil = there is always memory.
+func (g *memoryGauge) limits() func(bytes int64) bool {
+	if g.most == math.MaxUint64 {
+		return nil
+	}
+	return g.fullWith
+}
+
 // fullWith is the same beside workflow tasks with values of so many bytes.
 func (g *memoryGauge) fullWith(bytes int64) bool {
 	expected := func() uint64 { return g.used() + uint64(g.begun.Load())*taskMemory + uint64(bytes)*valueCopies }

@@ -43,7 +43,7 @@ func busy(largeValues bool) time.Duration {
 // it was lost with its worker limit times. Keys check the operators' signals.
 func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	g := quarantine.New(quarantine.Options{
-		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues), Full: newMemoryGauge(memoryLimit()).fullWith,
+		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues), Full: newMemoryGauge(memoryLimit()).limits(),
 		Keys: keys, Alone: told.RunExecutedAlone, Quarantined: told.RunQuarantined, Logger: log,
 	})
 	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, g.DialOption())
