@@ -196,11 +196,13 @@ func TestCredentialsOfALongRun(t *testing.T) {
 	v.valid[old], v.secrets["old token"] = true, old
 	v.mu.Unlock()
 	c := d.dialWith(t, old)
+	backends := []string{"keyed", "own", "caller", "pass"}
 	until(t, "the tools to be listed with the caller's credentials", func() bool {
-		return strings.Contains(strings.Join(names(t, c), " "), "announce")
+		listed := names(t, c)
+		return !slices.ContainsFunc(backends, func(name string) bool { return !slices.Contains(listed, name+"_send") })
 	})
 	// Directly first: the request's own credentials are used.
-	for _, backend := range []string{"keyed", "own", "caller", "pass"} {
+	for _, backend := range backends {
 		toolCall{name: backend + "_send", arguments: map[string]any{"what": "direct"}}.must(t, c)
 	}
 	said := toolCall{name: "announce", arguments: map[string]any{"what": "planted-argument"}}.told(t, c)

@@ -97,7 +97,7 @@ var failures = map[string]failing{
 	"connection_lost": {category: "outcome_unknown", at: "bad", tool: "be_lost", partial: done, effects: bad("unknown", "be_lost"), does: stepping(`{id: bad, tool: be_lost, dependsOn: [ok]}`)},
 	"connection_lost of a read": {category: "tool", at: "bad", tool: "be_lostread", retryable: true, partial: done,
 		does: stepping(`{id: bad, tool: be_lostread, dependsOn: [ok], timeout: 20s}`)},
-	"backend_unavailable": {category: "tool", at: "bad", tool: "be_busy", retryable: true, partial: done, does: stepping(`{id: bad, tool: be_busy, dependsOn: [ok], timeout: 2500ms}`)}, // two attempts: the third would be after three seconds
+	"backend_unavailable": {category: "tool", at: "bad", tool: "be_busy", retryable: true, partial: done, does: stepping(`{id: bad, tool: be_busy, dependsOn: [ok], onError: {action: retry, retryCount: 1, retryDelay: 100ms}}`)},
 	"step_timeout":        {category: "outcome_unknown", at: "bad", tool: "be_slow", partial: done, effects: bad("unknown", "be_slow"), does: stepping(`{id: bad, tool: be_slow, timeout: 1s, dependsOn: [ok]}`)},
 	"step_timeout of a read": {category: "timeout", at: "bad", tool: "be_slowread", retryable: true, partial: done,
 		does: stepping(`{id: bad, tool: be_slowread, timeout: 1s, dependsOn: [ok]}`)},
