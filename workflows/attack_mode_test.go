@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -38,7 +38,7 @@ func TestAttackAnswerOfAnotherMode(t *testing.T) {
 			if _, failure := before.run(); failure == nil || failure.Error.Tool != "fail" {
 				t.Fatalf("got %+v", failure)
 			}
-			var req resume.Request
+			var req history.ResumeRequest
 			if c.old != "" {
 				ds, diags := definitions.Parse("test.yaml", []byte(strings.Replace(c.source, c.old, c.now, 1)))
 				if len(ds) != 1 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -243,7 +243,7 @@ func TestEffectsOfExecutionsBefore(t *testing.T) {
 	second.run()
 	check(second)
 
-	plan := second.resumption(t, resume.Request{})
+	plan := second.resumption(t, history.ResumeRequest{})
 	third := newBench(t, source, `{}`, nil)
 	third.input = plan.Input
 	third.forEffects()

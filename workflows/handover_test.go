@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -66,7 +66,7 @@ func TestResumedCallHasTheArgumentsOfTheResumption(t *testing.T) {
 			t.Fatalf("got %+v", failure)
 		}
 		journal := b.journal()
-		plan, err := resume.Of("a/1", "execution", &journal, resume.Request{Otherwise: resume.AskAgain, Arguments: tc.changes}, nil)
+		plan, err := history.PlanResume("a/1", "execution", &journal, history.ResumeRequest{Otherwise: history.AskAgain, Arguments: tc.changes}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestDroppedQuestionKeepsItsID(t *testing.T) {
 		t.Fatal("completed")
 	}
 	journal := second.journal()
-	plan, err := resume.Of("a/1", "execution", &journal, resume.Request{Otherwise: resume.AskAgain}, nil)
+	plan, err := history.PlanResume("a/1", "execution", &journal, history.ResumeRequest{Otherwise: history.AskAgain}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -35,7 +35,7 @@ func TestResumeOfRandomRuns(t *testing.T) {
 		}
 		for _, call := range after.calls {
 			path, _, _ := strings.Cut(call, " ")
-			if slices.ContainsFunc(plan.AtRisk(), func(s resume.Step) bool { return string(s.Path) == path }) {
+			if slices.ContainsFunc(plan.AtRisk(), func(s history.PlannedStep) bool { return string(s.Path) == path }) {
 				continue // its arguments may be others now, and the plan says so
 			}
 			undone := slices.ContainsFunc(selfAndAbove(path), func(path string) bool {
@@ -62,7 +62,7 @@ func TestResumptionOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 	if _, failure := before.run(); failure == nil || len(failure.Compensated) != 1 {
 		t.Fatalf("got %+v", failure)
 	}
-	plan := before.resumption(t, resume.Request{})
+	plan := before.resumption(t, history.ResumeRequest{})
 	after := newBench(t, source, `{}`, nil)
 	after.input = plan.Input
 	if _, failure := after.run(); failure != nil {
@@ -75,10 +75,10 @@ func TestResumptionOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 
 // resumption makes a case of what is left of one that failed: whatever is not done
 // with works, and every question that is asked again is accepted.
-func (c *testCase) resumption(t *testing.T, before *observed) (*testCase, workflows.Journal, *resume.Plan) {
+func (c *testCase) resumption(t *testing.T, before *observed) (*testCase, workflows.Journal, *history.ResumePlan) {
 	t.Helper()
 	journal := before.last.journal()
-	req := resume.Request{Results: map[workflows.StepPath]json.RawMessage{}}
+	req := history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{}}
 	plan := before.last.resumption(t, req)
 	for _, u := range plan.OutcomeUnknown { // calls under way when the run was stopped
 		req.Results[u.Path] = u.Call.Arguments // which the tools give back
@@ -139,7 +139,7 @@ func entryOf(in *workflows.RunInput, path string) (e record.Entry, done bool) {
 
 // resumption plans the resumption of the run that the bench has executed, and of those
 // that it has called.
-func (b *bench) resumption(t *testing.T, req resume.Request) *resume.Plan {
+func (b *bench) resumption(t *testing.T, req history.ResumeRequest) *history.ResumePlan {
 	t.Helper()
 	journal := b.journal()
 	plan, err := planWithCalled("random/1", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
@@ -169,26 +169,26 @@ func (b *bench) resumption(t *testing.T, req resume.Request) *resume.Plan {
 // planWithCalled plans the resumption of a run and of those that it has called. ended
 // returns, for a called run that has not completed in the record, its record, or its output
 // if it has completed since; neither if it was never started.
-func planWithCalled(id runs.RunID, was *workflows.Journal, req resume.Request, ended func(runs.RunID) (*workflows.Journal, json.RawMessage, error)) (*resume.Plan, error) {
+func planWithCalled(id runs.RunID, was *workflows.Journal, req history.ResumeRequest, ended func(runs.RunID) (*workflows.Journal, json.RawMessage, error)) (*history.ResumePlan, error) {
 	_, below := req.Split(was)
-	called := map[workflows.StepPath]*resume.Called{}
+	called := map[workflows.StepPath]*history.CalledRun{}
 	for _, path := range slices.Sorted(maps.Keys(below)) {
-		child := resume.CalledAt(was, path)
+		child := history.CalledAt(was, path)
 		journal, output, err := ended(child)
 		switch {
 		case err != nil:
 			return nil, err
 		case output != nil:
-			called[path] = &resume.Called{Output: output}
+			called[path] = &history.CalledRun{Output: output}
 		case journal != nil:
 			again, err := planWithCalled(child, journal, below[path], ended)
 			if err != nil {
 				return nil, err
 			}
-			called[path] = &resume.Called{Again: again}
+			called[path] = &history.CalledRun{Again: again}
 		}
 	}
-	return resume.Of(id, "execution", was, req, called)
+	return history.PlanResume(id, "execution", was, req, called)
 }
 
 // acceptAll accepts every question as soon as it is asked.

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -218,10 +218,10 @@ return 1`, ""), `{}`, nil)
 
 // resumptionOf plans the resumption of a run of a bench that has ended, for which nothing
 // else is said.
-func resumptionOf(t *testing.T, b *bench) *resume.Plan {
+func resumptionOf(t *testing.T, b *bench) *history.ResumePlan {
 	t.Helper()
 	journal := b.journal()
-	plan, err := resume.Of("scripted/test", "execution", &journal, resume.Request{}, nil)
+	plan, err := history.PlanResume("scripted/test", "execution", &journal, history.ResumeRequest{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

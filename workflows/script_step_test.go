@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -220,11 +220,11 @@ return [a, b.ok, agreed]
 	if err := answer.Get(&journal); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := resume.Of("scripted/test", "execution", &journal, resume.Request{}, nil)
+	plan, err := history.PlanResume("scripted/test", "execution", &journal, history.ResumeRequest{}, nil)
 	if err != nil || len(plan.OutcomeUnknown) != 1 || plan.OutcomeUnknown[0].Path != "script/main:5" {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
-	plan, err = resume.Of("scripted/test", "execution", &journal, resume.Request{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}}, nil)
+	plan, err = history.PlanResume("scripted/test", "execution", &journal, history.ResumeRequest{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +232,8 @@ return [a, b.ok, agreed]
 	for _, step := range plan.Steps {
 		fates[string(step.Path)] = step.Plan
 	}
-	want := map[string]string{"script/main:1": resume.Reused, "script/main:2": resume.Executed, "script/main:3": resume.Executed,
-		"script/main:4": resume.Reused, "script/main:5": resume.Given}
+	want := map[string]string{"script/main:1": history.PlanReused, "script/main:2": history.PlanExecuted, "script/main:3": history.PlanExecuted,
+		"script/main:4": history.PlanReused, "script/main:5": history.PlanGiven}
 	if diff := cmp.Diff(want, fates); diff != "" {
 		t.Errorf("the plan: %s", diff)
 	}

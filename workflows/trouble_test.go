@@ -15,7 +15,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -273,7 +273,7 @@ func (w *trouble) said(path string) string {
 // ended the run is accepted from now on.
 func (w *trouble) resumption(t *testing.T, c *testCase) *testCase {
 	t.Helper()
-	req := resume.Request{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
+	req := history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
 	plan := w.last.resumption(t, req)
 	for _, u := range plan.OutcomeUnknown {
 		call := w.sent[string(u.Path)]

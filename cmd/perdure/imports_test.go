@@ -39,9 +39,8 @@ var imports = map[string][]string{
 	"internal/telemetry":     {},
 	"internal/payloads":      {},
 	"internal/backends/repo": {},
-	"internal/runs/history":  {"internal/codes", "internal/quarantine", "workflows", "workflows/record"},
-	"internal/runs/resume":   {"definitions", "definitions/template", "internal/codes", "internal/runs/history", "workflows", "workflows/record"},
-	"internal/runs":          {"definitions", "definitions/template", "internal/runs/history", "internal/runs/resume", "internal/visible", "internal/quarantine", "internal/secrets", "workflows", "workflows/record", "internal/codes"},
+	"internal/runs/history":  {"definitions", "definitions/template", "internal/codes", "internal/quarantine", "workflows", "workflows/record"},
+	"internal/runs":          {"definitions", "definitions/template", "internal/runs/history", "internal/visible", "internal/quarantine", "internal/secrets", "workflows", "workflows/record", "internal/codes"},
 	"gateway":                {"internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web", "internal/codes"},
 	"gateway/auth":           {"internal/secrets", "internal/web"},
 	"internal/perduretest":   {},
@@ -55,7 +54,7 @@ var imports = map[string][]string{
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/record", "workflows/script", "internal/starlark", "internal/codes", "internal/runs/history", "internal/runs/resume"}
+var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/record", "workflows/script", "internal/starlark", "internal/codes", "internal/runs/history"}
 
 // servers hold a Temporal server: that of perdure dev. No part of perdure that
 // runs in production holds one.

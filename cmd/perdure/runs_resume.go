@@ -11,7 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 )
 
 type runsResumeCommand struct {
@@ -78,8 +78,8 @@ func (r runsResumeCommand) Run(ctx context.Context, c *console) error {
 }
 
 // request converts the flags to the request for each run.
-func (r runsResumeCommand) request(c *console) (resume.Request, error) {
-	req := resume.Request{
+func (r runsResumeCommand) request(c *console) (history.ResumeRequest, error) {
+	req := history.ResumeRequest{
 		From: r.From, By: cmp.Or(r.By, userName()),
 		Unknown: map[runs.StepPath]string{}, Results: map[runs.StepPath]json.RawMessage{}, Arguments: map[string]json.RawMessage{},
 	}
@@ -90,7 +90,7 @@ func (r runsResumeCommand) request(c *console) (resume.Request, error) {
 		}
 		said = strings.ReplaceAll(said, "-", "_")
 		switch said {
-		case runs.Happened, runs.NotHappened, resume.AskAgain:
+		case runs.Happened, runs.NotHappened, history.AskAgain:
 		default:
 			return req, usagef("--unknown %s: must be happened, not-happened or ask", text)
 		}
@@ -124,7 +124,7 @@ func (r runsResumeCommand) request(c *console) (resume.Request, error) {
 	return req, nil
 }
 
-func (r runsResumeCommand) resumeOne(ctx context.Context, c *console, rc *runs.Client, id runs.RunID, req resume.Request) error {
+func (r runsResumeCommand) resumeOne(ctx context.Context, c *console, rc *runs.Client, id runs.RunID, req history.ResumeRequest) error {
 	if r.Definition != "" {
 		run, err := rc.Get(ctx, id)
 		if err != nil {
@@ -182,7 +182,7 @@ func (r runsResumeCommand) definition(ctx context.Context, c *console, tool stri
 }
 
 // confirmed asks for confirmation of a resumption that changes something.
-func (r runsResumeCommand) confirmed(ctx context.Context, c *console, plan *resume.Plan) (bool, error) {
+func (r runsResumeCommand) confirmed(ctx context.Context, c *console, plan *history.ResumePlan) (bool, error) {
 	if !r.changes() && len(plan.AtRisk()) == 0 && !plan.WithoutForwarded {
 		return true, nil
 	}
@@ -220,10 +220,10 @@ func confirmed(ctx context.Context, c *console, yes bool, question string) (bool
 	return true, nil
 }
 
-func (r runsResumeCommand) report(c *console, plan *resume.Plan, resumed bool) error {
+func (r runsResumeCommand) report(c *console, plan *history.ResumePlan, resumed bool) error {
 	if r.Output == "json" {
 		return c.printJSON(struct {
-			*resume.Plan
+			*history.ResumePlan
 			Resumed      bool   `json:"resumed"`
 			RepeatedCall string `json:"repeatedCall,omitempty"`
 		}{plan, resumed, plan.RepeatedCall()})
@@ -240,20 +240,20 @@ func (r runsResumeCommand) report(c *console, plan *resume.Plan, resumed bool) e
 
 // planWords describe what a resumption does with each step.
 var planWords = map[string]string{
-	resume.Reused:       "result reused",
-	resume.Given:        "result given",
-	resume.ReusedIfSame: "result reused if its arguments stay the same",
-	resume.Again:        "executed again",
-	resume.Executed:     "executed",
-	resume.Asked:        "outcome unknown; the run waits for reconciliation",
-	resume.Unknown:      "outcome unknown; record it with --unknown",
-	resume.UnderWay:     "still under way; awaited",
+	history.PlanReused:       "result reused",
+	history.PlanGiven:        "result given",
+	history.PlanReusedIfSame: "result reused if its arguments stay the same",
+	history.PlanAgain:        "executed again",
+	history.PlanExecuted:     "executed",
+	history.PlanAsked:        "outcome unknown; the run waits for reconciliation",
+	history.PlanUnknown:      "outcome unknown; record it with --unknown",
+	history.PlanUnderWay:     "still under way; awaited",
 }
 
 const withoutForwarded = "the headers and _meta that the caller sent for backends are no longer kept: calls are made without them"
 
 // printPlan prints what would be done.
-func (r runsResumeCommand) printPlan(c *console, plan *resume.Plan) {
+func (r runsResumeCommand) printPlan(c *console, plan *history.ResumePlan) {
 	printPlanned(c, plan.Steps)
 	if plan.WithoutForwarded {
 		c.notef(withoutForwarded)
@@ -264,7 +264,7 @@ func (r runsResumeCommand) printPlan(c *console, plan *resume.Plan) {
 	}
 }
 
-func printPlanned(c *console, steps []resume.Step) {
+func printPlanned(c *console, steps []history.PlannedStep) {
 	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
 	for _, step := range steps {
 		words := planWords[step.Plan]

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/internal/visible"
 )
 
@@ -20,7 +20,7 @@ type bulkResume struct {
 	runsResumeCommand
 	console     *console
 	resumptions runs.Resumptions
-	request     resume.Request
+	request     history.ResumeRequest
 	preview     *runs.Preview
 	began       time.Time
 }

@@ -68,7 +68,7 @@ func TestTable(t *testing.T) {
 var otherWords = map[string][]string{
 	"worker_lost":     {"internal/runs/log.go"},           // a kind of log entry
 	"outcome_unknown": {"internal/runs/preview.go"},       // an outlook of a resumption
-	"under_way":       {"internal/runs/resume/resume.go"}, // the fate of a step
+	"under_way":       {"internal/runs/history/plan.go"}, // the fate of a step
 }
 
 // A code is written in the table and nowhere else: not as the code of an error, and,

@@ -15,7 +15,6 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs/history"
-	"github.com/perdure/perdure/internal/runs/resume"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -147,7 +146,7 @@ func TestResumeOfAStepCalledCompensate(t *testing.T) {
 		Input:          workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
 		OutcomeUnknown: map[workflows.StepPath]workflows.UnknownCall{path: {Times: 1}},
 	}
-	plan, err := resume.Of("nested/1", "execution", record, resume.Request{Otherwise: resume.Happened}, nil)
+	plan, err := history.PlanResume("nested/1", "execution", record, history.ResumeRequest{Otherwise: workflows.Happened}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -55,7 +55,7 @@ func terminateAndResume(t *testing.T, c *runs.Client, temporal client.Client, id
 	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,7 +434,7 @@ func TestResumptionGoesDownIntoCalledRuns(t *testing.T) {
 	if outcome := all[len(all)-1].Outcome; outcome.Status != workflows.Failed || outcome.Failure.Error.StepPath != "review/ship" {
 		t.Fatalf("got %+v", outcome)
 	}
-	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{By: "ada"})
+	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{By: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -486,10 +486,10 @@ func TestResumptionWithoutWhatACalledRunHasDone(t *testing.T) {
 	answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
 	followTo(t, c, id, 0, runs.EventDone)
 	remove(t, temporal, gate.Run)
-	if plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{}); err == nil || !strings.Contains(err.Error(), "--from review") {
+	if plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}); err == nil || !strings.Contains(err.Error(), "--from review") {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	if _, err := c.Resumptions().Plan(t.Context(), id, resume.Request{From: []string{"review"}}); err != nil {
+	if _, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{From: []string{"review"}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -518,7 +518,7 @@ steps:
 `)))
 	followTo(t, c, id, 0, runs.EventDone)
 	again := func() error {
-		_, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+		_, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 		return err
 	}
 	if err := again(); err != nil {
@@ -575,7 +575,7 @@ steps:
 		calls.mu.Lock()
 		broken = breaks
 		calls.mu.Unlock()
-		plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+		plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -625,14 +625,14 @@ func TestCalledRunIsDeleted(t *testing.T) {
 		outcome.Failure.Error.Category != codes.CategoryOutcomeUnknown {
 		t.Fatalf("got %+v", outcome)
 	}
-	if plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{}); err == nil || !strings.Contains(err.Error(), "--from review") || !strings.Contains(err.Error(), "--step-result review=") {
+	if plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}); err == nil || !strings.Contains(err.Error(), "--from review") || !strings.Contains(err.Error(), "--step-result review=") {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{From: []string{"review"}})
+	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{From: []string{"review"}})
 	if err != nil || len(plan.OutcomeUnknown) > 0 {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	plan, err = c.Resumptions().Plan(t.Context(), id, resume.Request{Results: map[workflows.StepPath]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
+	plan, err = c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -676,11 +676,11 @@ func TestResumptionTakesUpACalledRunThatGoesOn(t *testing.T) {
 	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plan.Steps) != 1 || plan.Steps[0].Plan != resume.UnderWay {
+	if len(plan.Steps) != 1 || plan.Steps[0].Plan != history.PlanUnderWay {
 		t.Errorf("the plan is %+v", plan.Steps)
 	}
 	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {

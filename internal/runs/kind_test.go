@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -116,7 +116,7 @@ func TestStepKindOfItsOwn(t *testing.T) {
 	id := start(t, c, req)
 	followTo(t, c, id, 0, runs.EventDone)
 	s.fail("save", nil)
-	if diff := cmp.Diff([]string{"first reused", "save executed"}, fates(resumeRun(t, c, id, resume.Request{By: "ada"}))); diff != "" {
+	if diff := cmp.Diff([]string{"first reused", "save executed"}, fates(resumeRun(t, c, id, history.ResumeRequest{By: "ada"}))); diff != "" {
 		t.Errorf("the plan of the repeated run: %s", diff)
 	}
 	events := followTo(t, c, id, 0, runs.EventDone)

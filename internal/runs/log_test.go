@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -93,7 +93,7 @@ steps:
 		t.Fatal("the log does not end with the run")
 	}
 
-	resumeRun(t, c, id, resume.Request{By: "dora"})
+	resumeRun(t, c, id, history.ResumeRequest{By: "dora"})
 	for e, err := range c.Follow(t.Context(), id, 0, runs.AllEvents) {
 		if err != nil {
 			t.Fatal(err)

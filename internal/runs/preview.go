@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -38,14 +38,14 @@ type Preview struct {
 
 // A PreviewGroup is runs with which a resumption would do the same.
 type PreviewGroup struct {
-	Outlook Outlook       `json:"outlook"`
-	Steps   []resume.Step `json:"steps,omitempty"`  // that began before; an item of a forEach is [*]
-	Reason  string        `json:"reason,omitempty"` // of Impossible; see Cause
+	Outlook Outlook               `json:"outlook"`
+	Steps   []history.PlannedStep `json:"steps,omitempty"`  // that began before; an item of a forEach is [*]
+	Reason  string                `json:"reason,omitempty"` // of Impossible; see Cause
 
 	// RepeatedCall is what a call gives that is repeated once its run is resumed.
 	RepeatedCall string `json:"repeatedCall,omitempty"`
 
-	WithoutForwarded bool `json:"withoutForwarded,omitempty"` // see resume.Plan
+	WithoutForwarded bool `json:"withoutForwarded,omitempty"` // see history.ResumePlan
 
 	Runs []PreviewRun `json:"runs"`
 }
@@ -77,7 +77,7 @@ const previewWidth = 4
 
 // Preview plans the resumption of runs. It changes nothing, and returns an error only if
 // Temporal or the workers do not answer, or ctx ends.
-func (r Resumptions) Preview(ctx context.Context, ids []RunID, req resume.Request) (*Preview, error) {
+func (r Resumptions) Preview(ctx context.Context, ids []RunID, req history.ResumeRequest) (*Preview, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p := newPreviewer()
@@ -107,7 +107,7 @@ func (r Resumptions) Preview(ctx context.Context, ids []RunID, req resume.Reques
 
 // ExecuteAs resumes a run of a group of a preview, if that would still do what the
 // preview shows. If not, the error is ErrChanged.
-func (r Resumptions) ExecuteAs(ctx context.Context, group PreviewGroup, run PreviewRun, req resume.Request) error {
+func (r Resumptions) ExecuteAs(ctx context.Context, group PreviewGroup, run PreviewRun, req history.ResumeRequest) error {
 	plan, err := r.Plan(ctx, run.ID, req)
 	if errors.Is(err, ErrNotResumable) {
 		return fmt.Errorf("run %s: %w", run.ID, ErrChanged)
@@ -132,7 +132,7 @@ func newPreviewer() *previewer {
 	return &previewer{groups: map[string]*PreviewGroup{}, definitions: map[string]*PreviewDefinition{}}
 }
 
-func (p *previewer) add(id RunID, plan *resume.Plan, err error) {
+func (p *previewer) add(id RunID, plan *history.ResumePlan, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := groupOf(plan, err)
@@ -177,7 +177,7 @@ func (p *previewer) preview() *Preview {
 }
 
 // groupOf is the group, without runs, of a run that is planned so.
-func groupOf(plan *resume.Plan, err error) PreviewGroup {
+func groupOf(plan *history.ResumePlan, err error) PreviewGroup {
 	switch {
 	case errors.Is(err, ErrNotResumable):
 		return PreviewGroup{Outlook: Resumed}
@@ -196,16 +196,16 @@ func groupOf(plan *resume.Plan, err error) PreviewGroup {
 
 // sites are the steps of a plan and the calls whose outcome is unknown, without the
 // numbers of items.
-func sites(plan *resume.Plan) []resume.Step {
+func sites(plan *history.ResumePlan) []history.PlannedStep {
 	steps := slices.Clone(plan.Steps)
 	for _, u := range plan.OutcomeUnknown {
-		steps = slices.DeleteFunc(steps, func(s resume.Step) bool { return s.Path == u.Path })
-		steps = append(steps, resume.Step{Path: u.Path, Tool: u.Call.Tool, Plan: resume.Unknown})
+		steps = slices.DeleteFunc(steps, func(s history.PlannedStep) bool { return s.Path == u.Path })
+		steps = append(steps, history.PlannedStep{Path: u.Path, Tool: u.Call.Tool, Plan: history.PlanUnknown})
 	}
 	for i, s := range steps {
 		steps[i].Path = workflows.StepPath(items.ReplaceAllString(string(s.Path), "[*]"))
 	}
-	slices.SortStableFunc(steps, func(a, b resume.Step) int {
+	slices.SortStableFunc(steps, func(a, b history.PlannedStep) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Plan, b.Plan))
 	})
 	return slices.Compact(steps)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -29,19 +29,19 @@ func TestPreview(t *testing.T) {
 	done := start(t, c, fiveSteps(t)) // under way
 	ids := []runs.RunID{first, second, unknown, done}
 	for name, tc := range map[string]struct {
-		req  resume.Request
+		req  history.ResumeRequest
 		want []string
 	}{
-		"as it was": {resume.Request{}, []string{
+		"as it was": {history.ResumeRequest{}, []string{
 			"resumes 2 [four executed, one reused, three reused, two[*] reused]",
 			"outcome_unknown 1 [four unknown, one reused, three reused, two[*] reused]",
 			"resumed 1 []",
 		}},
-		"another argument": {resume.Request{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"7"`)}, Otherwise: resume.NotHappened}, []string{
+		"another argument": {history.ResumeRequest{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"7"`)}, Otherwise: workflows.NotHappened}, []string{
 			"repeats 3 [four executed, one reused_if_same, at risk, three reused_if_same, two[*] reused_if_same, at risk]",
 			"resumed 1 []",
 		}},
-		"an argument that does not fit": {resume.Request{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`7`)}}, []string{"impossible 3 []", "resumed 1 []"}},
+		"an argument that does not fit": {history.ResumeRequest{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`7`)}}, []string{"impossible 3 []", "resumed 1 []"}},
 	} {
 		p, err := c.Resumptions().Preview(t.Context(), ids, tc.req)
 		if err != nil {
@@ -49,7 +49,7 @@ func TestPreview(t *testing.T) {
 		}
 		var got []string
 		for _, g := range p.Groups {
-			got = append(got, fmt.Sprintf("%s %d [%s]", g.Outlook, len(g.Runs), strings.Join(fates(&resume.Plan{Steps: g.Steps}), ", ")))
+			got = append(got, fmt.Sprintf("%s %d [%s]", g.Outlook, len(g.Runs), strings.Join(fates(&history.ResumePlan{Steps: g.Steps}), ", ")))
 			if (g.Outlook == runs.Impossible) != (g.Reason != "") || len(g.Runs) != p.Count(g.Outlook) {
 				t.Errorf("%s: %+v", name, g)
 			}
@@ -58,7 +58,7 @@ func TestPreview(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	p, err := c.Resumptions().Preview(t.Context(), ids, resume.Request{})
+	p, err := c.Resumptions().Preview(t.Context(), ids, history.ResumeRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,18 +66,18 @@ func TestPreview(t *testing.T) {
 		t.Errorf("definitions: %+v", p.Definitions)
 	}
 	group, run := p.Groups[0], p.Groups[0].Runs[0]
-	if err := c.Resumptions().ExecuteAs(t.Context(), group, run, resume.Request{From: []string{"one"}}); !errors.Is(err, runs.ErrChanged) {
+	if err := c.Resumptions().ExecuteAs(t.Context(), group, run, history.ResumeRequest{From: []string{"one"}}); !errors.Is(err, runs.ErrChanged) {
 		t.Errorf("what was not shown: %v", err)
 	}
 	s.fail("four", nil)
 	s.made()
-	if err := c.Resumptions().ExecuteAs(t.Context(), group, run, resume.Request{}); err != nil {
+	if err := c.Resumptions().ExecuteAs(t.Context(), group, run, history.ResumeRequest{}); err != nil {
 		t.Error(err)
 	}
 	if events := followTo(t, c, run.ID, 0, runs.EventDone); events[len(events)-1].Outcome.Status != workflows.Completed {
 		t.Errorf("the run is %+v", events[len(events)-1].Outcome)
 	}
-	if err := c.Resumptions().ExecuteAs(t.Context(), group, run, resume.Request{}); !errors.Is(err, runs.ErrChanged) {
+	if err := c.Resumptions().ExecuteAs(t.Context(), group, run, history.ResumeRequest{}); !errors.Is(err, runs.ErrChanged) {
 		t.Errorf("what was resumed already: %v", err)
 	}
 	if made := s.made(); !slices.Contains(made, "four 0") || slices.Contains(made, "one 1") {

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -117,7 +117,7 @@ func sortedPairs(calls []string) []string {
 	return calls
 }
 
-func resumeRun(t *testing.T, c *runs.Client, id runs.RunID, req resume.Request) *resume.Plan {
+func resumeRun(t *testing.T, c *runs.Client, id runs.RunID, req history.ResumeRequest) *history.ResumePlan {
 	t.Helper()
 	plan, err := c.Resumptions().Plan(t.Context(), id, req)
 	if err != nil {
@@ -130,7 +130,7 @@ func resumeRun(t *testing.T, c *runs.Client, id runs.RunID, req resume.Request) 
 }
 
 // fates are one line for each step of a plan.
-func fates(plan *resume.Plan) []string {
+func fates(plan *history.ResumePlan) []string {
 	var lines []string
 	for _, s := range plan.Steps {
 		line := string(s.Path) + " " + s.Plan
@@ -153,7 +153,7 @@ func TestResume(t *testing.T) {
 	key := s.keys["four"]
 	s.fail("four", nil)
 
-	plan := resumeRun(t, c, id, resume.Request{By: "ada"})
+	plan := resumeRun(t, c, id, history.ResumeRequest{By: "ada"})
 	if diff := cmp.Diff([]string{"four executed", "one reused", "three reused", "two[0] reused", "two[1] reused"}, fates(plan)); diff != "" {
 		t.Errorf("plan: %s", diff)
 	}
@@ -196,7 +196,7 @@ func TestResume(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.Resumptions().Plan(t.Context(), id, resume.Request{}); !errors.Is(err, runs.ErrNotResumable) {
+	if _, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}); !errors.Is(err, runs.ErrNotResumable) {
 		t.Errorf("a completed run: %v", err)
 	}
 }
@@ -207,15 +207,15 @@ func TestResumeOfUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		request resume.Request
+		request history.ResumeRequest
 		answer  string // to what the run asks
 		calls   []string
 	}{
-		{"happened", resume.Request{Otherwise: runs.Happened}, "", []string{"five"}},
-		{"happened, with a result", resume.Request{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
-		{"not happened", resume.Request{Unknown: map[workflows.StepPath]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
-		{"ask, and it happened", resume.Request{Otherwise: resume.AskAgain}, `{"outcome":"happened","result":"{\"said\":{\"n\":\"8\"}}"}`, []string{"five 8"}},
-		{"ask, and it did not", resume.Request{Otherwise: resume.AskAgain}, `{"outcome":"not_happened"}`, []string{"four 0", "five 0"}},
+		{"happened", history.ResumeRequest{Otherwise: runs.Happened}, "", []string{"five"}},
+		{"happened, with a result", history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
+		{"not happened", history.ResumeRequest{Unknown: map[workflows.StepPath]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
+		{"ask, and it happened", history.ResumeRequest{Otherwise: history.AskAgain}, `{"outcome":"happened","result":"{\"said\":{\"n\":\"8\"}}"}`, []string{"five 8"}},
+		{"ask, and it did not", history.ResumeRequest{Otherwise: history.AskAgain}, `{"outcome":"not_happened"}`, []string{"four 0", "five 0"}},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, ",", ""), func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +225,7 @@ func TestResumeOfUnknownOutcomes(t *testing.T) {
 			id, _ := runToFailure(t, c, s)
 			key := s.keys["four"]
 			s.fail("four", nil)
-			plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+			plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestResumeAsksAgain(t *testing.T) {
 	answer(t, c, id, runs.Answer{ElicitationID: "three#1", Action: "decline", By: "ada"})
 	done := followTo(t, c, id, 0, runs.EventDone)
 	s.made()
-	resumeRun(t, c, id, resume.Request{})
+	resumeRun(t, c, id, history.ResumeRequest{})
 	opened := followTo(t, c, id, done[len(done)-1].Seq, runs.EventOpened)
 	if got := opened[len(opened)-1].Elicitation.ID; got != "three#2" {
 		t.Errorf("asked as %s, want three#2", got)
@@ -289,23 +289,25 @@ func TestResumeWithChanges(t *testing.T) {
 	fixed := strings.Replace(five, `n: "1"`, `n: "one"`, 1)
 	for _, tc := range []struct {
 		name   string
-		req    func(t *testing.T) resume.Request
+		req    func(t *testing.T) history.ResumeRequest
 		fates  []string
 		calls  []string
 		atRisk int
 	}{
-		{"other arguments", func(t *testing.T) resume.Request {
-			return resume.Request{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
+		{"other arguments", func(t *testing.T) history.ResumeRequest {
+			return history.ResumeRequest{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
 		}, []string{"four executed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
 			[]string{"four 9", "five 9"}, 3},
-		{"another definition", func(t *testing.T) resume.Request { return resume.Request{Definition: definition(t, fixed)} },
+		{"another definition", func(t *testing.T) history.ResumeRequest {
+			return history.ResumeRequest{Definition: definition(t, fixed)}
+		},
 			[]string{"four executed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
 			[]string{"one one", "four 0", "five 0"}, 3},
-		{"a result", func(t *testing.T) resume.Request {
-			return resume.Request{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
+		{"a result", func(t *testing.T) history.ResumeRequest {
+			return history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
 		}, []string{"four given", "one reused", "three reused", "two[0] reused", "two[1] reused"}, []string{"five 5"}, 0},
-		{"from a step", func(t *testing.T) resume.Request {
-			return resume.Request{From: []string{"two"}, Results: map[workflows.StepPath]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
+		{"from a step", func(t *testing.T) history.ResumeRequest {
+			return history.ResumeRequest{From: []string{"two"}, Results: map[workflows.StepPath]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
 		},
 			[]string{"four executed", "one reused", "three executed", "two[0] given", "two[1] executed_again, at risk"}, []string{"two[1] b"}, 1},
 	} {
@@ -342,18 +344,18 @@ func TestResumeOnce(t *testing.T) {
 	s := newScript(t)
 	s.fail("four", failing)
 	id, _ := runToFailure(t, c, s)
-	plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	resumeRun(t, c, id, resume.Request{})
+	resumeRun(t, c, id, history.ResumeRequest{})
 	if err := c.Resumptions().Execute(t.Context(), plan); !errors.Is(err, runs.ErrChanged) {
 		t.Errorf("the second resumption: %v", err)
 	}
 	followTo(t, c, id, 0, runs.EventDone)
 	// It has failed again, in another execution, from which it continues.
 	s.fail("four", nil)
-	resumeRun(t, c, id, resume.Request{})
+	resumeRun(t, c, id, history.ResumeRequest{})
 	s.made()
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
@@ -386,14 +388,14 @@ func TestResumeOnceThoughItFails(t *testing.T) {
 	}
 	defer slow.Close()
 	second := runs.New(runs.Config{Keys: testKeys, Client: slow})
-	late, err := second.Resumptions().Plan(t.Context(), id, resume.Request{By: "bob"})
+	late, err := second.Resumptions().Plan(t.Context(), id, history.ResumeRequest{By: "bob"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused := make(chan error, 1)
 	go func() { refused <- second.Resumptions().Execute(t.Context(), late) }()
 	<-arrived // it has looked whether the run is as it was
-	resumeRun(t, c, id, resume.Request{By: "ada"})
+	resumeRun(t, c, id, history.ResumeRequest{By: "ada"})
 	followTo(t, c, id, 0, runs.EventDone)
 	s.made()
 	close(goOn)
@@ -404,7 +406,7 @@ func TestResumeOnceThoughItFails(t *testing.T) {
 		t.Errorf("the second resumption has made %v", calls)
 	}
 	s.fail("four", nil)
-	resumeRun(t, c, id, resume.Request{})
+	resumeRun(t, c, id, history.ResumeRequest{})
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
 		t.Errorf("result %+v, %v", outcome, err)
@@ -430,11 +432,11 @@ steps:
 	req.Arguments = json.RawMessage(fmt.Sprintf(`{"as":%q,"text":%q}`, t.Name(), strings.Repeat("x", 700<<10)))
 	id := start(t, c, req)
 	followTo(t, c, id, 0, runs.EventDone)
-	if _, err := c.Resumptions().Plan(t.Context(), id, resume.Request{}); err == nil || !strings.Contains(err.Error(), "--from STEP") || !strings.Contains(err.Error(), "one (") {
+	if _, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}); err == nil || !strings.Contains(err.Error(), "--from STEP") || !strings.Contains(err.Error(), "one (") {
 		t.Fatalf("got %v", err)
 	}
 	s.fail("last", nil)
-	resumeRun(t, c, id, resume.Request{From: []string{"two"}})
+	resumeRun(t, c, id, history.ResumeRequest{From: []string{"two"}})
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
 		t.Errorf("result %+v, %v", outcome, err)
@@ -462,7 +464,7 @@ steps:
 		t.Fatal(diff)
 	}
 	key, undoKey := s.keys["one"], s.keys["one/compensate#1"]
-	plan := resumeRun(t, c, id, resume.Request{})
+	plan := resumeRun(t, c, id, history.ResumeRequest{})
 	if diff := cmp.Diff([]string{"one executed_again", "three executed", "two reused_if_same, at risk"}, fates(plan)); diff != "" {
 		t.Errorf("plan: %s", diff)
 	}
@@ -515,11 +517,11 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 			if got := done[len(done)-1].Outcome.Status; got != status {
 				t.Errorf("the run is %s", got)
 			}
-			plan, err := c.Resumptions().Plan(t.Context(), id, resume.Request{})
+			plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 			if err != nil || len(plan.OutcomeUnknown) != 1 || plan.OutcomeUnknown[0].Path != "only" {
 				t.Fatalf("the plan is %+v, %v", plan, err)
 			}
-			resumeRun(t, c, id, resume.Request{Otherwise: runs.Happened})
+			resumeRun(t, c, id, history.ResumeRequest{Otherwise: runs.Happened})
 			followTo(t, c, id, done[len(done)-1].Seq, runs.EventDone)
 			if made := s.made(); len(made) != 1 {
 				t.Errorf("calls: %v", made)

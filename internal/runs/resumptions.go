@@ -22,14 +22,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
 // Errors of resumptions that callers branch on.
 var (
 	ErrNotResumable   = errors.New("there is nothing to resume")
-	ErrOutcomeUnknown = resume.ErrOutcomeUnknown
+	ErrOutcomeUnknown = history.ErrOutcomeUnknown
 	ErrChanged        = errors.New("the run has changed in the meantime")
 )
 
@@ -46,7 +46,7 @@ func (c *Client) Resumptions() Resumptions { return Resumptions{c.reader, c.larg
 // Plan reports how a run would be resumed. It changes nothing, but needs a worker,
 // which reads the record of the run. A run that is under way or has completed is
 // ErrNotResumable.
-func (r Resumptions) Plan(ctx context.Context, id RunID, req resume.Request) (*resume.Plan, error) {
+func (r Resumptions) Plan(ctx context.Context, id RunID, req history.ResumeRequest) (*history.ResumePlan, error) {
 	c := r.c
 	d, err := c.describe(ctx, id)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r Resumptions) Plan(ctx context.Context, id RunID, req resume.Request) (*r
 	if err != nil {
 		return nil, err
 	}
-	plan, err := resume.Of(id, execution, was, req, called)
+	plan, err := history.PlanResume(id, execution, was, req, called)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (r Resumptions) journal(ctx context.Context, id RunID, execution string, re
 // Execute resumes a run as planned: in a new execution of the same run, with the same
 // ID for those who follow it. It is ErrOutcomeUnknown while the plan has calls with an unknown outcome,
 // and ErrChanged if the run was resumed since it was planned.
-func (r Resumptions) Execute(ctx context.Context, plan *resume.Plan) error {
+func (r Resumptions) Execute(ctx context.Context, plan *history.ResumePlan) error {
 	c := r.c
 	if len(plan.OutcomeUnknown) > 0 {
 		return fmt.Errorf("run %s: %w; record it with --unknown for %s", plan.ID, ErrOutcomeUnknown, strings.Join(plan.UnknownPaths(), ", "))
@@ -169,7 +169,7 @@ func (r Resumptions) converter(in workflows.RunInput) converter.DataConverter {
 // resumptions of one execution for the same request: so of two that are planned at
 // once, the second starts nothing, also when the first has ended meanwhile. The
 // client of the SDK has no name for that.
-func (r Resumptions) request(plan *resume.Plan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
+func (r Resumptions) request(plan *history.ResumePlan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
 	c, in := r.c, plan.Input
 	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Request: c.attribute(info, workflows.AttrRequest)}
 	encode := converter.WithDataConverterSerializationContext(r.converter(in), converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: string(plan.ID)})
@@ -239,7 +239,7 @@ func indexed(attributes temporal.SearchAttributes) *commonpb.SearchAttributes {
 }
 
 // confirm looks whether an execution that was started is that of a plan.
-func (r Resumptions) confirm(ctx context.Context, plan *resume.Plan, execution string) error {
+func (r Resumptions) confirm(ctx context.Context, plan *history.ResumePlan, execution string) error {
 	c := r.c
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(plan.ID), RunId: execution},
@@ -273,15 +273,15 @@ func tooLarge(id RunID, sizes map[workflows.StepPath]int, most int) error {
 }
 
 // planCalled plans the called runs that have not completed.
-func (r Resumptions) planCalled(ctx context.Context, was *workflows.Journal, requests map[workflows.StepPath]resume.Request) (map[workflows.StepPath]*resume.Called, error) {
+func (r Resumptions) planCalled(ctx context.Context, was *workflows.Journal, requests map[workflows.StepPath]history.ResumeRequest) (map[workflows.StepPath]*history.CalledRun, error) {
 	c := r.c
-	plans := map[workflows.StepPath]*resume.Called{}
+	plans := map[workflows.StepPath]*history.CalledRun{}
 	for _, path := range slices.Sorted(maps.Keys(requests)) {
-		id := resume.CalledAt(was, path)
+		id := history.CalledAt(was, path)
 		d, err := c.describe(ctx, id)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
-			plan, err := resume.Deleted(resume.ChildAt(was, path), requests[path])
+			plan, err := history.Deleted(history.ChildAt(was, path), requests[path])
 			if err != nil {
 				return nil, fmt.Errorf("reading with what run %s is started: %w", id, err)
 			}
@@ -293,7 +293,7 @@ func (r Resumptions) planCalled(ctx context.Context, was *workflows.Journal, req
 		if err != nil {
 			return nil, failure(ctx, "reading", id, err)
 		}
-		plan := &resume.Called{}
+		plan := &history.CalledRun{}
 		switch d.WorkflowExecutionInfo.Status {
 		case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
 			plan.UnderWay = true

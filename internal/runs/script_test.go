@@ -105,7 +105,7 @@ func TestComputingScriptLetsOthersPass(t *testing.T) {
 			t.Fatal(err)
 		}
 		followTo(t, c, id, 0, runs.EventDone)
-		for event := range history(t, temporal, id) {
+		for event := range eventsOf(t, temporal, id) {
 			switch event.EventType {
 			case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
 				t.Errorf("a workflow task has not gone well: %v", event)
@@ -116,7 +116,7 @@ func TestComputingScriptLetsOthersPass(t *testing.T) {
 
 // timersOf are the timers of a run that have fired.
 func timersOf(t *testing.T, temporal client.Client, id runs.RunID) (fired []*historypb.HistoryEvent) {
-	for event := range history(t, temporal, id) {
+	for event := range eventsOf(t, temporal, id) {
 		if event.EventType == enums.EVENT_TYPE_TIMER_FIRED {
 			fired = append(fired, event)
 		}
@@ -124,8 +124,8 @@ func timersOf(t *testing.T, temporal client.Client, id runs.RunID) (fired []*his
 	return fired
 }
 
-// history is what has happened to a run.
-func history(t *testing.T, temporal client.Client, id runs.RunID) func(yield func(*historypb.HistoryEvent) bool) {
+// eventsOf iterates over the events of a run.
+func eventsOf(t *testing.T, temporal client.Client, id runs.RunID) func(yield func(*historypb.HistoryEvent) bool) {
 	return func(yield func(*historypb.HistoryEvent) bool) {
 		events := temporal.GetWorkflowHistory(t.Context(), string(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {

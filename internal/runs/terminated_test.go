@@ -6,7 +6,7 @@ import (
 
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -121,11 +121,11 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 		began := time.Now()
 		id := start(t, c, req)
 		followTo(t, c, id, 0, runs.EventDone)
-		resumeRun(t, c, id, resume.Request{})
+		resumeRun(t, c, id, history.ResumeRequest{})
 		followTo(t, c, id, 0, runs.EventDone)
 		s.fail("only", nil)
 		again := time.Now()
-		resumeRun(t, c, id, resume.Request{})
+		resumeRun(t, c, id, history.ResumeRequest{})
 		followTo(t, c, id, 0, runs.EventDone)
 		checkStart(t, c, id, runs.Filter{Caller: t.Name(), Status: workflows.Completed}, began)
 		if listed := ids(t, c, runs.Filter{Caller: t.Name(), Since: again}); len(listed) > 0 {

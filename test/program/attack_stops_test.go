@@ -28,7 +28,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -444,7 +444,7 @@ func TestAttackTerminatedRunAbove(t *testing.T) {
 			if n := len(l.backend.of("below", "write")); n > 0 {
 				t.Errorf("%d runs below one that was terminated, it has written %d times", depth+1, n)
 			}
-			plan, err := l.door.Resumptions().Plan(t.Context(), id, resume.Request{})
+			plan, err := l.door.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 			if err == nil {
 				err = l.door.Resumptions().Execute(t.Context(), plan)
 			}

@@ -28,7 +28,7 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -41,7 +41,7 @@ type recording struct {
 	request      string        // that joins the run before the answers
 	asked        []runs.Asking // before the answers
 	cancel       bool
-	resumption   *resume.Request // of the run when it has ended; its second execution is recorded
+	resumption   *history.ResumeRequest // of the run when it has ended; its second execution is recorded
 }
 
 // recordings are the runs whose histories are kept. A name that exists is
@@ -99,7 +99,7 @@ return [attempt(lambda: within("400ms", reads)).error.code, be_echo(n=2)]
 	{name: "resumed", source: `{name: resumed, description: d, steps: [
 		{id: a, tool: be_echo, arguments: {n: 1}, compensate: {tool: be_read}}, {id: r, tool: be_read, dependsOn: [a]},
 		{id: b, tool: be_fails, dependsOn: [r]}, {id: c, tool: be_lost, dependsOn: [b], onUnknown: ask}, {id: d, tool: be_echo, dependsOn: [c]}]}`,
-		resumption: &resume.Request{Results: map[workflows.StepPath]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
+		resumption: &history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
 		answers:    []runs.Answer{{ElicitationID: "c/reconciliation#1", Action: "accept", Content: json.RawMessage(`{"outcome":"happened"}`), By: "ada"}}},
 	{name: "held", source: `{name: held, description: d, steps: [
 		{id: e, type: forEach, collection: "[1,2,3]", maxParallel: 3, step: {tool: be_limited, arguments: {n: "{{.forEach.item}}"}}},
@@ -138,7 +138,7 @@ return be_echo(n=n)
 	{name: "script_resumed", source: scriptRecording("script_resumed", `be_echo(n=1)
 be_fails()
 return be_echo(n=2)
-`), resumption: &resume.Request{Results: map[workflows.StepPath]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},
+`), resumption: &history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},
 	{name: "deadlines", cancel: true, source: `{name: deadlines, description: d, steps: [
 		{id: e, type: forEach, timeout: 50m, maxParallel: 3, collection: "[1,2,3]", step: {id: i, type: elicitation, message: m, timeout: 40m}},
 		{id: s, type: script, timeout: 30m, script: "return parallel([lambda: within('20m', lambda: elicit('a?', timeout='10m').action), lambda: within('25m', lambda: elicit('b?', timeout='15m').action)])\n"}]}`},

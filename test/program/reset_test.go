@@ -28,7 +28,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -129,12 +129,12 @@ func TestReset(t *testing.T) {
 		}
 	}
 	// What is resumed after a reset knows as much.
-	plan, err := door.Resumptions().Plan(t.Context(), started.ID, resume.Request{})
+	plan, err := door.Resumptions().Plan(t.Context(), started.ID, history.ResumeRequest{})
 	if err != nil || len(plan.OutcomeUnknown) != 1 {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
 	// And a call that is said not to have been executed is made.
-	if plan, err = door.Resumptions().Plan(t.Context(), started.ID, resume.Request{Otherwise: runs.NotHappened}); err != nil {
+	if plan, err = door.Resumptions().Plan(t.Context(), started.ID, history.ResumeRequest{Otherwise: runs.NotHappened}); err != nil {
 		t.Fatal(err)
 	}
 	if err := door.Resumptions().Execute(t.Context(), plan); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/runs/resume"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -212,7 +212,7 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 				t.Fatal(err)
 			}
 			nextEvent(t, door, started.ID, &seq, runs.EventDone)
-			plan, err := door.Resumptions().Plan(t.Context(), started.ID, resume.Request{})
+			plan, err := door.Resumptions().Plan(t.Context(), started.ID, history.ResumeRequest{})
 			if err == nil {
 				err = door.Resumptions().Execute(t.Context(), plan)
 			}

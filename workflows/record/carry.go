@@ -102,7 +102,7 @@ func settled(e Entry) Entry {
 	return e
 }
 
-// A call with an unknown outcome is decided in another way (see internal/runs/resume), or made again.
+// A call with an unknown outcome is decided in another way (see internal/runs/history), or made again.
 // After a reset, that one was not executed is kept: the run would find it in history.
 func (k Call) carry(e Entry, t Terms) (Entry, bool) {
 	if k.Output == nil && k.OutcomeUnknown != nil {
@@ -112,7 +112,7 @@ func (k Call) carry(e Entry, t Terms) (Entry, bool) {
 }
 
 // What becomes of a run that has not completed is planned as for a run by itself (see
-// internal/runs/resume).
+// internal/runs/history).
 func (k Child) carry(e Entry, t Terms) (Entry, bool) {
 	return e.exactly(t.MayDiffer), k.Output != nil
 }

@@ -1,10 +1,12 @@
-// Package history says what happened to a run, from the history that Temporal
-// keeps of it. It is one fold: executions and their events in, facts out. What is
-// made of the facts (a stream, a log, the state of a run, the look back before a
-// call) is up to those who read them.
+// Package history reads what happened to a run from the history that Temporal keeps
+// of it, and plans from the record of an ended run how that run is resumed.
 //
-// It does no I/O and looks at no clock. What it says depends on nothing but the
-// history.
+// A [Fold] reads a history: executions and their events in, facts out. The stream of
+// events, the log, the state of a run, and the look back before a call is repeated are
+// made of these facts. [PlanResume] decides what of a record counts, and what is
+// executed again.
+//
+// The package does no I/O and reads no clock.
 package history
 
 import (

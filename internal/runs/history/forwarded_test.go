@@ -1,4 +1,4 @@
-package resume
+package history
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ func TestPlanWithoutForwarded(t *testing.T) {
 			Definition: workflows.Pinned{Name: "a", Digest: defs[0].Digest(), Source: defs[0].Source()},
 			Arguments:  json.RawMessage("{}"), Caller: workflows.Caller{Forwarded: kept},
 		}}
-		plan, err := Of("a/1", "execution", was, Request{}, nil)
+		plan, err := PlanResume("a/1", "execution", was, ResumeRequest{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package resume
+package history
 
 import (
 	"cmp"
@@ -20,17 +20,17 @@ type planner struct {
 	id        RunID
 	execution string
 	was       *workflows.Journal // of the ended execution
-	req       Request
+	req       ResumeRequest
 
 	program *definitions.Program
 	choice  *choice
 	journal map[workflows.StepPath]record.Entry // with which the new one begins
 	steps   map[workflows.StepPath]string
 	unknown map[workflows.StepPath]workflows.UnknownCall
-	called  map[workflows.StepPath]*Called
+	called  map[workflows.StepPath]*CalledRun
 }
 
-func newPlanner(id RunID, execution string, was *workflows.Journal, req Request) *planner {
+func newPlanner(id RunID, execution string, was *workflows.Journal, req ResumeRequest) *planner {
 	return &planner{
 		id: id, execution: execution, was: was, req: req, choice: newChoice(was, req),
 		journal: map[workflows.StepPath]record.Entry{},
@@ -39,12 +39,12 @@ func newPlanner(id RunID, execution string, was *workflows.Journal, req Request)
 	}
 }
 
-func (r *planner) plan() (*Plan, error) {
+func (r *planner) plan() (*ResumePlan, error) {
 	in := r.was.Input
 	if err := r.compile(&in); err != nil {
 		return nil, err
 	}
-	plan := &Plan{ID: r.id, Execution: r.execution, Time: 1, Was: r.was.Input, By: r.req.By}
+	plan := &ResumePlan{ID: r.id, Execution: r.execution, Time: 1, Was: r.was.Input, By: r.req.By}
 	if in.Resumption != nil {
 		plan.Time = in.Resumption.Time + 1
 	}
@@ -177,7 +177,7 @@ func (r *planner) give() error {
 			return fmt.Errorf("the result for %s: %w", path, err)
 		}
 		r.journal[path] = r.given(path, output)
-		r.steps[path] = Given
+		r.steps[path] = PlanGiven
 		delete(r.unknown, path)
 	}
 	return nil
@@ -218,9 +218,9 @@ func objectResult(output json.RawMessage) (json.RawMessage, error) {
 }
 
 // settle reconciles calls of unknown outcome.
-func (r *planner) settle(plan *Plan) error {
+func (r *planner) settle(plan *ResumePlan) error {
 	for path := range r.req.Unknown {
-		if _, ok := r.unknown[path]; !ok && path.Undoes() == "" && r.steps[path] != Given {
+		if _, ok := r.unknown[path]; !ok && path.Undoes() == "" && r.steps[path] != PlanGiven {
 			return fmt.Errorf("run %s has no call with unknown outcome at %q", r.id, path)
 		}
 	}
@@ -230,18 +230,18 @@ func (r *planner) settle(plan *Plan) error {
 		switch said := r.said(path); said {
 		case workflows.Happened:
 			r.journal[path] = r.given(path, json.RawMessage("{}"))
-			r.steps[path] = Given
+			r.steps[path] = PlanGiven
 		case workflows.NotHappened:
 			u.NotHappened = true
 			delete(r.journal, path)
 			if e, kept := unknownEntry(u).Carry(record.Terms{Reason: r.choice.reason}); kept {
 				r.journal[path] = e
 			}
-			r.steps[path] = Executed
+			r.steps[path] = PlanExecuted
 		case AskAgain:
 			u.Ask = true
 			r.journal[path] = unknownEntry(u)
-			r.steps[path] = Asked
+			r.steps[path] = PlanAsked
 		case "":
 			plan.OutcomeUnknown = append(plan.OutcomeUnknown, PlannedUnknown{Path: path, UnknownCall: u})
 		default:
@@ -269,15 +269,15 @@ func (r *planner) tool(name string) (definitions.Tool, bool) {
 }
 
 // describe adds the fate of each step that had begun.
-func (r *planner) describe(plan *Plan) {
+func (r *planner) describe(plan *ResumePlan) {
 	for _, path := range slices.Sorted(maps.Keys(r.steps)) {
-		step := Step{Path: path, Plan: r.steps[path]}
+		step := PlannedStep{Path: path, Plan: r.steps[path]}
 		if n, _ := r.program.At(path); n != nil {
 			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.was.Entries[path].Tool())
 		}
 		if tool, ok := r.tool(step.Tool); ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
-			executed := step.Plan == Again && !r.choice.undone[path] || step.Plan == ReusedIfSame
+			executed := step.Plan == PlanAgain && !r.choice.undone[path] || step.Plan == PlanReusedIfSame
 			step.Risk = executed && (tool.Effect == "" || tool.Effect == definitions.Unsafe)
 		}
 		plan.Steps = append(plan.Steps, step)

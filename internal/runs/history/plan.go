@@ -1,6 +1,4 @@
-// Package resume plans how a run that has ended without completing is resumed: what
-// of its record counts, and what is executed again. It asks Temporal nothing.
-package resume
+package history
 
 import (
 	"encoding/json"
@@ -10,26 +8,18 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
-// RunID is that of internal/runs.
-type RunID = history.RunID
+// AskAgain, for a call with an unknown outcome, has the resumed run wait until somebody
+// records it.
+const AskAgain = "ask"
 
-// What a Request can record of a call with an unknown outcome.
-const (
-	Happened    = workflows.Happened
-	NotHappened = workflows.NotHappened
-	// AskAgain has the resumed run wait until somebody records the outcome.
-	AskAgain = "ask"
-)
-
-// A Request says how a run is resumed. The zero value: where it ended, with the
+// A ResumeRequest says how a run is resumed. The zero value: where it ended, with the
 // arguments and the definition that it had.
-type Request struct {
-	// Unknown records, by step path, the outcome of calls left unknown: Happened (with
-	// an entry in Results), NotHappened or AskAgain. Otherwise is for all others; "" =
+type ResumeRequest struct {
+	// Unknown records, by step path, the outcome of calls left unknown: workflows.Happened
+	// (with an entry in Results), workflows.NotHappened or AskAgain. Otherwise is for all others; "" =
 	// there must be none.
 	Unknown   map[workflows.StepPath]string
 	Otherwise string
@@ -43,37 +33,37 @@ type Request struct {
 
 // Changes reports whether the request changes more than the outcome of calls left
 // unknown.
-func (req Request) Changes() bool {
+func (req ResumeRequest) Changes() bool {
 	return len(req.Results)+len(req.From)+len(req.Arguments) > 0 || req.Definition != nil
 }
 
-// What a Plan does with an execution of a step.
+// What a ResumePlan does with an execution of a step.
 const (
-	Reused       = "reused"         // its result is reused
-	Given        = "given"          // the request gives its result
-	ReusedIfSame = "reused_if_same" // its result is reused if its arguments come out the same; otherwise it is executed again
-	Again        = "executed_again" // it is executed again, though it completed before
-	Executed     = "executed"       // it failed or did not end before, and is executed
-	Asked        = "asked"          // the run waits for the outcome of its call
-	Unknown      = "unknown"        // the outcome of its call must be recorded first; a Plan has it in OutcomeUnknown
-	UnderWay     = "under_way"      // the run that it called is still under way, and is awaited
+	PlanReused       = "reused"         // its result is reused
+	PlanGiven        = "given"          // the request gives its result
+	PlanReusedIfSame = "reused_if_same" // its result is reused if its arguments come out the same; otherwise it is executed again
+	PlanAgain        = "executed_again" // it is executed again, though it completed before
+	PlanExecuted     = "executed"       // it failed or did not end before, and is executed
+	PlanAsked        = "asked"          // the run waits for the outcome of its call
+	PlanUnknown      = "unknown"        // the outcome of its call must be recorded first; a ResumePlan has it in OutcomeUnknown
+	PlanUnderWay     = "under_way"      // the run that it called is still under way, and is awaited
 )
 
-// A Step is what a Plan does with one execution of a step.
-type Step struct {
+// A PlannedStep is what a ResumePlan does with one execution of a step.
+type PlannedStep struct {
 	Path   workflows.StepPath `json:"path"`
 	Tool   string             `json:"tool,omitempty"`
-	Plan   string             `json:"plan"`             // one of the constants, from Reused on
+	Plan   string             `json:"plan"`             // one of the constants, from PlanReused on
 	Effect string             `json:"effect,omitempty"` // effect class of the tool
 	Risk   bool               `json:"risk,omitempty"`   // an unsafe call may take effect a second time
 }
 
-// A Plan is how a run would be resumed.
-type Plan struct {
-	ID        RunID  `json:"runId"`
-	Execution string `json:"execution"` // Temporal's run ID of the one that is repeated
-	Time      int    `json:"time"`      // 1 = the first resumption
-	Steps     []Step `json:"steps"`     // those that began before, by path
+// A ResumePlan is how a run would be resumed.
+type ResumePlan struct {
+	ID        RunID         `json:"runId"`
+	Execution string        `json:"execution"` // Temporal's run ID of the one that is repeated
+	Time      int           `json:"time"`      // 1 = the first resumption
+	Steps     []PlannedStep `json:"steps"`     // those that began before, by path
 	// OutcomeUnknown are the calls whose outcome must be recorded first.
 	OutcomeUnknown []PlannedUnknown `json:"unknown,omitempty"`
 	// WithoutForwarded means that the run was started with headers or _meta for backends,
@@ -93,12 +83,12 @@ type PlannedUnknown struct {
 }
 
 // AtRisk are the steps that may take effect a second time.
-func (p *Plan) AtRisk() []Step {
-	return slices.DeleteFunc(slices.Clone(p.Steps), func(s Step) bool { return !s.Risk })
+func (p *ResumePlan) AtRisk() []PlannedStep {
+	return slices.DeleteFunc(slices.Clone(p.Steps), func(s PlannedStep) bool { return !s.Risk })
 }
 
 // UnknownPaths are the paths of OutcomeUnknown.
-func (p *Plan) UnknownPaths() []string {
+func (p *ResumePlan) UnknownPaths() []string {
 	paths := make([]string, len(p.OutcomeUnknown))
 	for i, u := range p.OutcomeUnknown {
 		paths[i] = string(u.Path)
@@ -106,9 +96,9 @@ func (p *Plan) UnknownPaths() []string {
 	return paths
 }
 
-// Of plans the resumption of an execution from its record. called has the resumptions of the
+// PlanResume plans the resumption of an execution from its record. called has the resumptions of the
 // runs that its steps have called and that did not complete, by step path; nil = none.
-func Of(id RunID, execution string, was *workflows.Journal, req Request, called map[workflows.StepPath]*Called) (*Plan, error) {
+func PlanResume(id RunID, execution string, was *workflows.Journal, req ResumeRequest, called map[workflows.StepPath]*CalledRun) (*ResumePlan, error) {
 	own, _ := req.Split(was)
 	p := newPlanner(id, execution, was, own)
 	if called != nil {
@@ -119,7 +109,7 @@ func Of(id RunID, execution string, was *workflows.Journal, req Request, called 
 
 // RepeatedCall says what a call gives that is repeated with its key, once the run is
 // resumed as planned.
-func (p *Plan) RepeatedCall() string {
+func (p *ResumePlan) RepeatedCall() string {
 	const gets = "gets the result of the resumed run"
 	was, err := definitions.FromSource(p.Was.Definition.Source)
 	now, errNow := definitions.FromSource(p.Input.Definition.Source)

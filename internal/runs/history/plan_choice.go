@@ -1,4 +1,4 @@
-package resume
+package history
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ type choice struct {
 	repeated  map[workflows.StepPath]bool // paths of failures in a script that retried until it succeeded
 }
 
-func newChoice(was *workflows.Journal, req Request) *choice {
+func newChoice(was *workflows.Journal, req ResumeRequest) *choice {
 	c := &choice{
 		reason: record.Resumed, changed: req.Definition != nil || len(req.Arguments) > 0,
 		again: map[string]bool{}, mayDiffer: map[string]bool{},

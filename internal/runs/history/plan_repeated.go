@@ -1,4 +1,4 @@
-package resume
+package history
 
 import (
 	"github.com/perdure/perdure/definitions"

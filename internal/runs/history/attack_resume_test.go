@@ -1,4 +1,4 @@
-package resume
+package history
 
 import (
 	"encoding/json"
@@ -29,16 +29,16 @@ func TestAttackHiddenToolsByResume(t *testing.T) {
 			Entries: map[workflows.StepPath]record.Entry{"r": {Kind: record.Child{ID: "one/x", Started: true}}},
 		}
 		below := &workflows.Journal{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
-		req, called := Request{Definition: define(calls)}, map[workflows.StepPath]*Called{}
+		req, called := ResumeRequest{Definition: define(calls)}, map[workflows.StepPath]*CalledRun{}
 		_, unfinished := req.Split(was)
 		for path, own := range unfinished {
-			again, err := Of("one/x", "execution", below, own, nil)
+			again, err := PlanResume("one/x", "execution", below, own, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			called[path] = &Called{Again: again}
+			called[path] = &CalledRun{Again: again}
 		}
-		plan, err := Of("a/1", "execution", was, req, called)
+		plan, err := PlanResume("a/1", "execution", was, req, called)
 		if err != nil {
 			t.Fatal(err)
 		}

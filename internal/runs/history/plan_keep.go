@@ -1,4 +1,4 @@
-package resume
+package history
 
 import (
 	"github.com/perdure/perdure/definitions"
@@ -10,7 +10,7 @@ import (
 func (r *planner) keep() error {
 	r.findRepeated()
 	for path := range r.was.Input.EarlierUnknown {
-		r.steps[path] = Executed
+		r.steps[path] = PlanExecuted
 	}
 	for path, e := range r.was.Entries {
 		n, loop := r.program.At(path)
@@ -24,7 +24,7 @@ func (r *planner) keep() error {
 				return err
 			}
 			if !kept && child.Error == nil { // it was never started, or is to be anew
-				r.steps[path] = Executed
+				r.steps[path] = PlanExecuted
 			}
 			if kept || child.Error == nil {
 				continue
@@ -73,15 +73,15 @@ func planOf(path workflows.StepPath, n *definitions.Node, e record.Entry, kept, 
 	}
 	switch {
 	case !kept && e.Output() != nil:
-		return Again
+		return PlanAgain
 	case !kept:
-		return Executed
+		return PlanExecuted
 	case e.Failure() != nil, inScript(n, path) && e.Tool() == "":
 		return ""
 	case exact:
-		return ReusedIfSame
+		return PlanReusedIfSame
 	}
-	return Reused
+	return PlanReused
 }
 
 // unfinished is the called run of an entry, if it has not completed.

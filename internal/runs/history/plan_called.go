@@ -1,4 +1,4 @@
-package resume
+package history
 
 import (
 	"encoding/json"
@@ -17,12 +17,12 @@ import (
 // itself, from its own journal. Paths in the request and in the plan are relative to the
 // run that is resumed: review/deploy.
 
-// A Called is what becomes of a run that a step has called. One of UnderWay, Gone,
+// A CalledRun is what becomes of a run that a step has called. One of UnderWay, Gone,
 // Again and Output is set.
-type Called struct {
+type CalledRun struct {
 	UnderWay bool
-	Gone     bool  // it has ended, and Temporal has deleted its history
-	Again    *Plan // it is resumed as well
+	Gone     bool        // it has ended, and Temporal has deleted its history
+	Again    *ResumePlan // it is resumed as well
 
 	Output  json.RawMessage    // of one that has completed since
 	Effects *workflows.Effects // of that
@@ -30,12 +30,12 @@ type Called struct {
 
 // Split returns what a request says of the run itself, and of each run that its steps
 // have called and that has not completed, by step path.
-func (req Request) Split(was *workflows.Journal) (own Request, below map[workflows.StepPath]Request) {
-	own, below = req, map[workflows.StepPath]Request{}
+func (req ResumeRequest) Split(was *workflows.Journal) (own ResumeRequest, below map[workflows.StepPath]ResumeRequest) {
+	own, below = req, map[workflows.StepPath]ResumeRequest{}
 	own.Unknown, own.Results, own.From = map[workflows.StepPath]string{}, map[workflows.StepPath]json.RawMessage{}, nil
 	for path, e := range was.Entries {
 		if _, ok := unfinished(e); ok {
-			below[path] = Request{Otherwise: req.Otherwise, By: req.By, Unknown: map[workflows.StepPath]string{}, Results: map[workflows.StepPath]json.RawMessage{}}
+			below[path] = ResumeRequest{Otherwise: req.Otherwise, By: req.By, Unknown: map[workflows.StepPath]string{}, Results: map[workflows.StepPath]json.RawMessage{}}
 		}
 	}
 	within := func(path workflows.StepPath) (step, rest workflows.StepPath) {
@@ -75,13 +75,13 @@ func (req Request) Split(was *workflows.Journal) (own Request, below map[workflo
 // Deleted is what becomes of a called run that Temporal has no more; nil = it was never
 // started. What it was to be started with again, as a resumption before this one has
 // planned it, is in what the run above has recorded.
-func Deleted(child record.Child, req Request) (*Called, error) {
+func Deleted(child record.Child, req ResumeRequest) (*CalledRun, error) {
 	switch {
 	case child.Again != nil && len(req.Unknown)+len(req.Results)+len(req.From) == 0:
-		again := &Plan{}
-		return &Called{Again: again}, json.Unmarshal(child.Again, &again.Input)
+		again := &ResumePlan{}
+		return &CalledRun{Again: again}, json.Unmarshal(child.Again, &again.Input)
 	case child.Started || hasEnded(child.Error):
-		return &Called{Gone: true}, nil
+		return &CalledRun{Gone: true}, nil
 	}
 	return nil, nil
 }
@@ -124,10 +124,10 @@ func (r *planner) keepCalled(path workflows.StepPath, n, loop *definitions.Node,
 	child := record.Child{Digest: was.Digest, ID: was.ID, Started: true, Effects: was.Effects}
 	switch {
 	case plan.UnderWay:
-		r.steps[path] = UnderWay
+		r.steps[path] = PlanUnderWay
 	case plan.Output != nil:
 		child.Output, child.Effects, exact = plan.Output, plan.Effects, r.choice.mayBeOther(path)
-		r.steps[path] = Reused
+		r.steps[path] = PlanReused
 	default:
 		again := plan.Again.Input
 		if r.choice.again[path.Top()] { // from its beginning
@@ -136,7 +136,7 @@ func (r *planner) keepCalled(path workflows.StepPath, n, loop *definitions.Node,
 		if child.Again, err = json.Marshal(again); err != nil {
 			return false, fmt.Errorf("resuming run %s: %w", was.ID, err)
 		}
-		r.steps[path] = Executed
+		r.steps[path] = PlanExecuted
 	}
 	r.journal[path] = record.Entry{Order: e.Order, Exact: exact, Kind: child}
 	return true, nil
@@ -152,7 +152,7 @@ func callsAnother(n *definitions.Node, child record.Child) bool {
 }
 
 // describeCalled adds the fates of the steps of called runs.
-func (r *planner) describeCalled(plan *Plan) {
+func (r *planner) describeCalled(plan *ResumePlan) {
 	for _, path := range slices.Sorted(maps.Keys(r.called)) {
 		below := r.called[path].Again
 		if _, planned := unfinished(r.journal[path]); below == nil || !planned {
