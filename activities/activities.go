@@ -13,7 +13,6 @@ import (
 
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -64,7 +63,7 @@ type Activities struct {
 	backends Caller
 	logger   *slog.Logger
 	opts     Options
-	line     *limits.Line // of the only backend; nil = nothing is limited
+	line     *backends.Line // of the only backend; nil = nothing is limited
 	onItsWay *transit
 }
 

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -38,7 +38,7 @@ type Host struct {
 	Activities *Activities
 	// Backends are the limits of each backend of this process, also of those without
 	// limits: earlier runs may have started when these had some.
-	Backends map[string]limits.Config
+	Backends map[string]backends.Limits
 	Name     string        // of this process, for people
 	Grace    time.Duration // for calls under way when this process stops
 
@@ -61,7 +61,7 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 	}
 	// No call starts before Temporal has confirmed that the queue is ours.
 	var held atomic.Pointer[lease]
-	line := limits.NewLine(cfg, func() bool {
+	line := backends.NewLine(cfg, func() bool {
 		l := held.Load()
 		return l != nil && l.holds(time.Now())
 	}, spentBefore(ctx))
@@ -103,7 +103,7 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 var errStopping = errors.New("the process is stopping")
 
 // keep sends heartbeats until this process must stop serving, and returns why.
-func (h *Host) keep(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease]) error {
+func (h *Host) keep(ctx context.Context, line *backends.Line, held *atomic.Pointer[lease]) error {
 	tick := time.NewTicker(presence)
 	defer tick.Stop()
 	for {
@@ -121,7 +121,7 @@ func (h *Host) keep(ctx context.Context, line *limits.Line, held *atomic.Pointer
 }
 
 // untilStopped keeps the assignment while calls of a stopping host are under way.
-func (h *Host) untilStopped(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease], stopped <-chan struct{}, why error) {
+func (h *Host) untilStopped(ctx context.Context, line *backends.Line, held *atomic.Pointer[lease], stopped <-chan struct{}, why error) {
 	tick := time.NewTicker(presence)
 	defer tick.Stop()
 	for {
@@ -153,11 +153,11 @@ func spentBefore(ctx context.Context) time.Time {
 }
 
 // sayPresent sends a heartbeat with the state of the line, and extends the lease.
-func (h *Host) sayPresent(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease]) error {
+func (h *Host) sayPresent(ctx context.Context, line *backends.Line, held *atomic.Pointer[lease]) error {
 	return h.say(ctx, line, held, false)
 }
 
-func (h *Host) say(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease], done bool) error {
+func (h *Host) say(ctx context.Context, line *backends.Line, held *atomic.Pointer[lease], done bool) error {
 	s := line.State()
 	from := time.Now()
 	state := workflows.BackendState{Host: h.Name, Breaker: s.Breaker, Until: s.Until, UnderWay: s.UnderWay, Waiting: s.Waiting,

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -166,7 +166,7 @@ func (d *departure) ask(ctx context.Context, runID string, at time.Time, call *a
 
 // held is the error of a call that the run makes again, if it is not stopped by then.
 func (d *departure) held() error {
-	held := limits.Held{After: presence}
+	held := backends.HeldBack{After: presence}
 	if d.call.Parent != "" {
 		held.Why = workflows.HeldByParent
 	}

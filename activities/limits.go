@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -26,11 +25,11 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, depa
 	case pass == nil:
 		return nil, &heldError{held}
 	}
-	defer pass.End(limits.NoVerdict) // unless it has ended already
+	defer pass.End(backends.NoVerdict) // unless it has ended already
 	if err := departs.inTurn(ctx); err != nil {
 		var unseen *heldError
 		if !errors.As(err, &unseen) { // it could not be recorded with Temporal
-			unseen = &heldError{limits.Held{After: presence}}
+			unseen = &heldError{backends.HeldBack{After: presence}}
 		}
 		return nil, unseen
 	}
@@ -72,7 +71,7 @@ func mayHaveHappened(err error) bool {
 var errTimeUp = errors.New("the time of the step is up")
 
 // A heldError reports that a call was not made, and when to try again.
-type heldError struct{ limits.Held }
+type heldError struct{ backends.HeldBack }
 
 func (e *heldError) Error() string { return "held by " + e.Why }
 
@@ -82,19 +81,19 @@ func (e *heldError) hold() workflows.Hold {
 
 // verdict is the evidence of a call about its backend. Any answer shows that it works; a
 // cancelled call shows nothing.
-func verdict(ctx context.Context, err error) limits.Outcome {
+func verdict(ctx context.Context, err error) backends.Verdict {
 	var ce *backends.CallError
 	switch {
 	case err == nil:
-		return limits.Answered
+		return backends.Answered
 	case errors.Is(ctx.Err(), context.Canceled):
-		return limits.NoVerdict
+		return backends.NoVerdict
 	case errors.As(err, &ce) && ce.Outcome == backends.Refused:
-		return limits.Answered
+		return backends.Answered
 	case errors.As(err, &ce) && ce.Outcome == backends.CredentialsNeeded:
-		return limits.NoVerdict
+		return backends.NoVerdict
 	}
-	return limits.Failed
+	return backends.Failed
 }
 
 // admit lends a pass for a call that another process makes.
@@ -112,15 +111,15 @@ func (a *Activities) admit(ctx context.Context, p workflows.PermitRequest) (*wor
 
 // release ends a lent pass.
 func (a *Activities) release(_ context.Context, p workflows.PermitRequest) (*workflows.Hold, error) {
-	a.line.Return(p.Ticket, map[string]limits.Outcome{
-		workflows.CallAnswered: limits.Answered, workflows.CallFailed: limits.Failed,
+	a.line.Return(p.Ticket, map[string]backends.Verdict{
+		workflows.CallAnswered: backends.Answered, workflows.CallFailed: backends.Failed,
 	}[p.Outcome])
 	return nil, nil
 }
 
 // registerInTurn makes a worker execute the calls of one backend within its
 // limits.
-func registerInTurn(w worker.ActivityRegistry, a Activities, line *limits.Line) {
+func registerInTurn(w worker.ActivityRegistry, a Activities, line *backends.Line) {
 	a.line = line
 	Register(w, &a)
 	w.RegisterActivityWithOptions(a.admit, activity.RegisterOptions{Name: workflows.AdmitName})
@@ -131,9 +130,9 @@ func registerInTurn(w worker.ActivityRegistry, a Activities, line *limits.Line) 
 // PermitRequest.
 func Verdict(ctx context.Context, err error) string {
 	switch verdict(ctx, err) {
-	case limits.Answered:
+	case backends.Answered:
 		return workflows.CallAnswered
-	case limits.Failed:
+	case backends.Failed:
 		return workflows.CallFailed
 	}
 	return ""

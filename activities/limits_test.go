@@ -12,7 +12,6 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -35,7 +34,7 @@ func TestLimitedCallBelowAStoppedRun(t *testing.T) {
 	a := New(neverCalled{t}, nil, Options{CatchUp: behind})
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	registerInTurn(env, *a, limits.NewLine(limits.Config{}, nil, time.Time{}))
+	registerInTurn(env, *a, backends.NewLine(backends.Limits{}, nil, time.Time{}))
 	_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
 		RunID: "run", StepPath: "s", Tool: "be_put", Effect: definitions.Unsafe, Decided: time.Now(), Parent: "above"})
 	var app *temporal.ApplicationError

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/approvals"
-	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
@@ -146,14 +146,14 @@ func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepRepo
 
 // heldFor are the reasons for which a run waits without needing a person.
 var heldFor = map[string]string{
-	limits.ByBreaker:        "the circuit breaker of a backend",
-	limits.ByRate:           "the rate limit of a backend",
-	limits.ByConcurrency:    "the concurrency limit of a backend",
-	runs.NoWorker:           "a worker that can execute it: its task fails again and again",
-	workflows.HeldByKey:     "a worker with the key that signed an answer or a signal",
-	workflows.HeldByPayload: "a worker that can read a call",
-	workflows.HeldByParent:  "a worker that executes the runs above, which may have been stopped",
-	workflows.HeldByBackend: "a backend that cannot be reached",
+	backends.HeldByBreaker:     "the circuit breaker of a backend",
+	backends.HeldByRate:        "the rate limit of a backend",
+	backends.HeldByConcurrency: "the concurrency limit of a backend",
+	runs.NoWorker:              "a worker that can execute it: its task fails again and again",
+	workflows.HeldByKey:        "a worker with the key that signed an answer or a signal",
+	workflows.HeldByPayload:    "a worker that can read a call",
+	workflows.HeldByParent:     "a worker that executes the runs above, which may have been stopped",
+	workflows.HeldByBackend:    "a backend that cannot be reached",
 }
 
 func ended(d *runs.Detail) string {

@@ -66,8 +66,8 @@ func TestTable(t *testing.T) {
 
 // otherWords are literals that are spelled like a code and mean something else.
 var otherWords = map[string][]string{
-	"worker_lost":     {"internal/runs/log.go"},           // a kind of log entry
-	"outcome_unknown": {"internal/runs/preview.go"},       // an outlook of a resumption
+	"worker_lost":     {"internal/runs/log.go"},          // a kind of log entry
+	"outcome_unknown": {"internal/runs/preview.go"},      // an outlook of a resumption
 	"under_way":       {"internal/runs/history/plan.go"}, // the fate of a step
 }
 

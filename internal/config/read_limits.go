@@ -3,22 +3,22 @@ package config
 import (
 	"time"
 
-	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // defaultOpen is how long a backend is left alone that has failed too often.
 const defaultOpen = 30 * time.Second
 
 // limits are those of the backends that have some.
-func (r *reader) limits(c *configuration) map[string]limits.Config {
-	var all map[string]limits.Config
+func (r *reader) limits(c *configuration) map[string]backends.Limits {
+	var all map[string]backends.Limits
 	for i, b := range c.Backends {
 		if b.Limits == nil {
 			continue
 		}
 		if config := r.limitsOf(keyPath{"backends", i, "limits"}, b.Limits); config.Limited() {
 			if all == nil {
-				all = map[string]limits.Config{}
+				all = map[string]backends.Limits{}
 			}
 			all[b.Name] = config
 		}
@@ -26,13 +26,13 @@ func (r *reader) limits(c *configuration) map[string]limits.Config {
 	return all
 }
 
-func (r *reader) limitsOf(p keyPath, l *callLimits) (out limits.Config) {
+func (r *reader) limitsOf(p keyPath, l *callLimits) (out backends.Limits) {
 	if *l == (callLimits{}) {
 		r.warnf(p, "limits", "limits nothing; say concurrency, rate or breaker")
 	}
 	out.Concurrency = l.Concurrency
 	if l.Rate != "" {
-		rate, err := limits.ParseRate(l.Rate)
+		rate, err := backends.ParseRate(l.Rate)
 		if err != nil {
 			r.errorf(p.to("rate"), "limits", "%v", err)
 		}
@@ -50,10 +50,10 @@ func (r *reader) limitsOf(p keyPath, l *callLimits) (out limits.Config) {
 	return out
 }
 
-func breaker(b *breakerRules) limits.Breaker {
+func breaker(b *breakerRules) backends.Breaker {
 	open := time.Duration(b.Open)
 	if open == 0 {
 		open = defaultOpen
 	}
-	return limits.Breaker{Failures: b.Failures, Window: time.Duration(b.Window), Open: open}
+	return backends.Breaker{Failures: b.Failures, Window: time.Duration(b.Window), Open: open}
 }

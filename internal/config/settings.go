@@ -15,7 +15,6 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/credentials"
-	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/telemetry"
@@ -36,7 +35,7 @@ type Settings struct {
 	Quotas      Quotas
 	MaxDepth    int                             // of composite tools that call each other; 0 = the default
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
-	Limits      map[string]limits.Config        // by backend; none = nothing is limited
+	Limits      map[string]backends.Limits      // by backend; none = nothing is limited
 	Forwarding  backends.Forwarding             // of requests of callers to backends
 	Telemetry   telemetry.Options
 	Publishing  Publishing

@@ -13,7 +13,6 @@ import (
 
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -35,7 +34,7 @@ const (
 
 // host keeps the limits of backends in this process, if it is chosen.
 func (s *executor) host(calls *activities.Activities, gauge *memoryGauge) *activities.Host {
-	all := map[string]limits.Config{}
+	all := map[string]backends.Limits{}
 	for _, b := range s.opts.Loaded.Backends {
 		all[b.Name] = s.opts.Loaded.Limits[b.Name]
 	}
@@ -79,7 +78,7 @@ func (s *executor) startHosting(all *runs.Client) (stop func()) {
 // A limitedPool makes direct calls within the limits that a worker hosts for all.
 type limitedPool struct {
 	tracedPool
-	limits  map[string]limits.Config
+	limits  map[string]backends.Limits
 	permits *runs.Client
 	log     *slog.Logger
 }
@@ -123,7 +122,7 @@ func (p limitedPool) await(ctx context.Context, permit runs.Permit) error {
 		if err != nil || hold == nil {
 			return err
 		}
-		if hold.Why == limits.ByBreaker || time.Now().Add(hold.Pause).After(until) {
+		if hold.Why == backends.HeldByBreaker || time.Now().Add(hold.Pause).After(until) {
 			return fmt.Errorf("%s; try again in %s", holdsBack[hold.Why], max(hold.Pause, time.Second).Round(time.Second))
 		}
 		select {
@@ -136,10 +135,10 @@ func (p limitedPool) await(ctx context.Context, permit runs.Permit) error {
 
 // holdsBack explains to people why a direct call must wait.
 var holdsBack = map[string]string{
-	limits.ByBreaker:     "the circuit breaker of the backend is open",
-	limits.ByRate:        "the rate limit of the backend is reached",
-	limits.ByConcurrency: "the concurrency limit of the backend is reached",
-	"":                   "another process is taking over the limits of the backend",
+	backends.HeldByBreaker:     "the circuit breaker of the backend is open",
+	backends.HeldByRate:        "the rate limit of the backend is reached",
+	backends.HeldByConcurrency: "the concurrency limit of the backend is reached",
+	"":                         "another process is taking over the limits of the backend",
 }
 
 // renew keeps a permit for as long as a call takes.

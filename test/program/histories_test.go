@@ -26,7 +26,6 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -201,7 +200,7 @@ func TestRecordHistories(t *testing.T) {
 	calls := activities.New(fakeBackend{}, quiet, activities.Options{})
 	activities.Register(w, calls)
 	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second, Tuner: fixedSlots,
-		Backends: map[string]limits.Config{"be": {Rate: limits.Rate{Calls: 20, Per: time.Minute, Burst: 1}}}})
+		Backends: map[string]backends.Limits{"be": {Rate: backends.Rate{Calls: 20, Per: time.Minute, Burst: 1}}}})
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package limits_test
+package backends
 
 import (
 	"context"
@@ -7,13 +7,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/perdure/perdure/internal/limits"
 )
 
 // enter lets a call through, coming again as often as it is told to, and says
 // how often it was held and by what.
-func enter(t *testing.T, l *limits.Line, id string) (pass *limits.Pass, holds []string) {
+func enter(t *testing.T, l *Line, id string) (pass *Pass, holds []string) {
 	t.Helper()
 	for {
 		pass, held, err := l.Enter(t.Context(), id, nil)
@@ -33,7 +31,7 @@ func enter(t *testing.T, l *limits.Line, id string) (pass *limits.Pass, holds []
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Concurrency: 5}, nil, time.Time{})
+		l := NewLine(Limits{Concurrency: 5}, nil, time.Time{})
 		var underWay, most atomic.Int64
 		began := time.Now()
 		asked := make(chan int, 500)
@@ -43,7 +41,7 @@ func TestConcurrency(t *testing.T) {
 				most.Store(max(most.Load(), underWay.Add(1)))
 				time.Sleep(20 * time.Second)
 				underWay.Add(-1)
-				pass.End(limits.Answered)
+				pass.End(Answered)
 				asked <- len(holds)
 			}()
 			synctest.Wait()
@@ -71,7 +69,7 @@ func TestConcurrency(t *testing.T) {
 func TestRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Rate: limits.Rate{Calls: 10, Per: time.Second, Burst: 3}}, nil, time.Time{})
+		l := NewLine(Limits{Rate: Rate{Calls: 10, Per: time.Second, Burst: 3}}, nil, time.Time{})
 		time.Sleep(time.Hour) // saves no more than the burst
 		began := time.Now()
 		type turn struct {
@@ -83,7 +81,7 @@ func TestRate(t *testing.T) {
 			go func() {
 				pass, holds := enter(t, l, fmt.Sprint(i))
 				turns <- turn{time.Since(began), len(holds)}
-				pass.End(limits.Answered)
+				pass.End(Answered)
 			}()
 			synctest.Wait()
 		}
@@ -105,16 +103,16 @@ func TestRate(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Breaker: limits.Breaker{Failures: 3, Open: 30 * time.Second}}, nil, time.Time{})
+		l := NewLine(Limits{Breaker: Breaker{Failures: 3, Open: 30 * time.Second}}, nil, time.Time{})
 		for i := range 3 {
 			pass, _ := enter(t, l, fmt.Sprint("failing", i))
-			pass.End(limits.Failed)
+			pass.End(Failed)
 		}
 		if s := l.State(); s.Breaker != "open" || time.Until(s.Until) != 30*time.Second {
 			t.Fatalf("%+v", s)
 		}
 		_, held, err := l.Enter(t.Context(), "a", nil)
-		if err != nil || held.Why != limits.ByBreaker || held.After != 30*time.Second {
+		if err != nil || held.Why != HeldByBreaker || held.After != 30*time.Second {
 			t.Fatalf("%+v, %v", held, err)
 		}
 		time.Sleep(30*time.Second + time.Millisecond)
@@ -126,12 +124,12 @@ func TestBreaker(t *testing.T) {
 		for i := range 2 {
 			go func() {
 				pass, holds := enter(t, l, fmt.Sprint("b", i))
-				pass.End(limits.Answered)
+				pass.End(Answered)
 				let <- holds
 			}()
 		}
 		time.Sleep(time.Second)
-		probe.End(limits.NoVerdict) // was cancelled: another tries
+		probe.End(NoVerdict) // was cancelled: another tries
 		if _, again := probe.NotSent(); !again {
 			t.Error("the call that finds out is not held when it cannot be sent")
 		}
@@ -151,9 +149,9 @@ func TestBreaker(t *testing.T) {
 func TestBreakerWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Breaker: limits.Breaker{Failures: 3, Window: time.Minute, Open: time.Hour}}, nil, time.Time{})
+		l := NewLine(Limits{Breaker: Breaker{Failures: 3, Window: time.Minute, Open: time.Hour}}, nil, time.Time{})
 		for range 10 {
-			for _, o := range []limits.Outcome{limits.Failed, limits.NoVerdict, limits.Answered} {
+			for _, o := range []Verdict{Failed, NoVerdict, Answered} {
 				pass, _ := enter(t, l, "x")
 				pass.End(o)
 			}
@@ -163,7 +161,7 @@ func TestBreakerWindow(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		for range 3 {
-			for _, o := range []limits.Outcome{limits.Failed, limits.Answered} {
+			for _, o := range []Verdict{Failed, Answered} {
 				if pass, _, _ := l.Enter(t.Context(), "y", nil); pass != nil {
 					pass.End(o)
 				}
@@ -180,16 +178,16 @@ func TestClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lost atomic.Bool
-		l := limits.NewLine(limits.Config{Concurrency: 1}, func() bool { return !lost.Load() }, time.Time{})
+		l := NewLine(Limits{Concurrency: 1}, func() bool { return !lost.Load() }, time.Time{})
 		pass, _ := enter(t, l, "first")
-		waits := make(chan limits.Held)
+		waits := make(chan HeldBack)
 		go func() {
 			_, held, _ := l.Enter(t.Context(), "second", nil)
 			waits <- held
 		}()
 		synctest.Wait()
 		lost.Store(true)
-		pass.End(limits.Answered)
+		pass.End(Answered)
 		if held := <-waits; held.Why != "" || held.After == 0 {
 			t.Errorf("%+v", held)
 		}
@@ -206,18 +204,18 @@ func TestClosed(t *testing.T) {
 func TestLend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Concurrency: 1}, nil, time.Time{})
+		l := NewLine(Limits{Concurrency: 1}, nil, time.Time{})
 		if held, err := l.Lend(t.Context(), "a", time.Minute, nil); held != nil || err != nil {
 			t.Fatalf("%+v, %v", held, err)
 		}
 		time.Sleep(50 * time.Second)
 		l.Renew("a", time.Minute)
 		time.Sleep(50 * time.Second)
-		if held, _ := l.Lend(t.Context(), "b", time.Minute, nil); held == nil || held.Why != limits.ByConcurrency {
+		if held, _ := l.Lend(t.Context(), "b", time.Minute, nil); held == nil || held.Why != HeldByConcurrency {
 			t.Errorf("%+v", held)
 		}
-		l.Return("a", limits.Answered)
-		l.Return("a", limits.Answered) // twice
+		l.Return("a", Answered)
+		l.Return("a", Answered) // twice
 		if held, _ := l.Lend(t.Context(), "b", time.Minute, nil); held != nil {
 			t.Errorf("%+v", held)
 		}
@@ -233,9 +231,9 @@ func TestLend(t *testing.T) {
 func TestCancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Concurrency: 1}, nil, time.Time{})
+		l := NewLine(Limits{Concurrency: 1}, nil, time.Time{})
 		pass, _ := enter(t, l, "a")
-		defer pass.End(limits.Answered)
+		defer pass.End(Answered)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			time.Sleep(time.Second)
@@ -253,7 +251,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 func TestParseRate(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"10/s": "10/s", " 600 / m": "600/m", "1/h": "1/h", "10": "", "0/s": "", "-1/s": "", "x/s": "", "1/d": "", "": ""} {
-		rate, err := limits.ParseRate(text)
+		rate, err := ParseRate(text)
 		if (err != nil) != (want == "") || err == nil && rate.String() != want {
 			t.Errorf("%q: %s, %v", text, rate, err)
 		}
@@ -265,16 +263,16 @@ func TestParseRate(t *testing.T) {
 func TestRateGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := limits.Config{Rate: limits.Rate{Calls: 60, Per: time.Hour, Burst: 3}}
+		cfg := Limits{Rate: Rate{Calls: 60, Per: time.Hour, Burst: 3}}
 		time.Sleep(time.Hour)
-		first := limits.NewLine(cfg, nil, time.Time{})
+		first := NewLine(cfg, nil, time.Time{})
 		for range 2 {
 			if _, holds := enter(t, first, "x"); len(holds) > 0 {
 				t.Errorf("held by %v", holds)
 			}
 		}
 		time.Sleep(30 * time.Second)
-		second := limits.NewLine(cfg, nil, first.State().Spent) // one and a half are left
+		second := NewLine(cfg, nil, first.State().Spent) // one and a half are left
 		if _, holds := enter(t, second, "x"); len(holds) > 0 {
 			t.Errorf("held by %v", holds)
 		}
@@ -282,7 +280,7 @@ func TestRateGoesOn(t *testing.T) {
 		if _, holds := enter(t, second, "x"); len(holds) != 1 || time.Since(began).Round(time.Second) != 30*time.Second {
 			t.Errorf("held by %v, for %s", holds, time.Since(began))
 		}
-		third := limits.NewLine(cfg, nil, time.Now()) // the one before has died
+		third := NewLine(cfg, nil, time.Now()) // the one before has died
 		began = time.Now()
 		enter(t, third, "x")
 		if took := time.Since(began); took.Round(time.Second) != time.Minute {

@@ -1,4 +1,4 @@
-package limits
+package backends
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 
 // Lend is Enter for a call of another process: the pass is kept under its id for this
 // time, and longer if it is renewed. nil = the process has it.
-func (l *Line) Lend(ctx context.Context, id string, keep time.Duration, stop <-chan struct{}) (*Held, error) {
+func (l *Line) Lend(ctx context.Context, id string, keep time.Duration, stop <-chan struct{}) (*HeldBack, error) {
 	if l.has(id, keep) { // asked for again, since the answer was lost
 		return nil, nil
 	}
@@ -47,11 +47,11 @@ func (l *Line) Renew(id string, keep time.Duration) {
 }
 
 // Return ends a lent pass.
-func (l *Line) Return(id string, o Outcome) {
+func (l *Line) Return(id string, v Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.lent[id]; p != nil {
 		delete(l.lent, id)
-		l.end(p, o)
+		l.end(p, v)
 	}
 }

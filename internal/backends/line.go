@@ -1,4 +1,4 @@
-package limits
+package backends
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// patience is how long a call waits here. One that must wait longer keeps its place
+	// linePatience is how long a call waits here. One that must wait longer keeps its place
 	// and comes again.
-	patience = 2 * time.Second
+	linePatience = 2 * time.Second
 
 	// placeKept is how long a call keeps its place after it should have come again.
 	placeKept = time.Minute
@@ -31,10 +31,11 @@ const (
 	closedHold = time.Second
 )
 
-// A Line lets the calls of one backend through in the order of their arrival. It is safe
-// for concurrent use.
+// A Line decides whether a call of one backend may be made now, and if not, when. It
+// lets calls through in the order of their arrival, within the Limits of the backend. One
+// process keeps it for all, so it is only in memory. It is safe for concurrent use.
 type Line struct {
-	cfg    Config
+	cfg    Limits
 	serves func() bool
 
 	mu       sync.Mutex
@@ -58,9 +59,9 @@ type ticket struct {
 
 // NewLine makes the line of a backend. serves reports whether this process still keeps
 // it; nil = it does. spent is when the previous process had used up the rate:
-// State.Spent if it handed that over, else the last moment at which it may have let a
+// LineState.Spent if it handed that over, else the last moment at which it may have let a
 // call begin; zero = there was no such process.
-func NewLine(cfg Config, serves func() bool, spent time.Time) *Line {
+func NewLine(cfg Limits, serves func() bool, spent time.Time) *Line {
 	if serves == nil {
 		serves = func() bool { return true }
 	}
@@ -110,22 +111,22 @@ type Pass struct {
 
 // NotSent ends a pass whose call could not be sent. If it was to test whether the
 // backend answers again, the call is held like the others.
-func (p *Pass) NotSent() (held Held, again bool) {
+func (p *Pass) NotSent() (held HeldBack, again bool) {
 	p.End(Failed)
-	return Held{ByBreaker, p.line.cfg.Breaker.Open}, p.probe
+	return HeldBack{HeldByBreaker, p.line.cfg.Breaker.Open}, p.probe
 }
 
 // Enter waits for the turn of a call, but not for long: a held call keeps its place
 // under its id, and comes again. stop ends the wait early; nil = never. The error is
 // that ctx has ended.
-func (l *Line) Enter(ctx context.Context, id string, stop <-chan struct{}) (*Pass, Held, error) {
+func (l *Line) Enter(ctx context.Context, id string, stop <-chan struct{}) (*Pass, HeldBack, error) {
 	t := l.arrive(id)
-	patient := time.NewTimer(patience)
+	patient := time.NewTimer(linePatience)
 	defer patient.Stop()
 	tired := false
 	for {
 		pass, held, changed := l.try(t, tired)
-		if pass != nil || tired || held.After > patience {
+		if pass != nil || tired || held.After > linePatience {
 			return pass, held, nil
 		}
 		soon := time.NewTimer(held.After)
@@ -139,7 +140,7 @@ func (l *Line) Enter(ctx context.Context, id string, stop <-chan struct{}) (*Pas
 		case <-ctx.Done():
 			soon.Stop()
 			l.leave(t)
-			return nil, Held{}, ended(ctx)
+			return nil, HeldBack{}, callEnded(ctx)
 		}
 		soon.Stop()
 	}
@@ -180,7 +181,7 @@ func (l *Line) wake() {
 // try lets a call through, or gives what holds it and when to try again at the latest;
 // the channel is closed when it may be earlier. A call that is tired, or must wait
 // longer than it may here, leaves.
-func (l *Line) try(t *ticket, tired bool) (*Pass, Held, <-chan struct{}) {
+func (l *Line) try(t *ticket, tired bool) (*Pass, HeldBack, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -190,17 +191,17 @@ func (l *Line) try(t *ticket, tired bool) (*Pass, Held, <-chan struct{}) {
 		if pass := l.pass(now); pass != nil {
 			l.drop(t)
 			l.wake()
-			return pass, Held{}, nil
+			return pass, HeldBack{}, nil
 		}
-		held = Held{Why: ByBreaker, After: l.cfg.Breaker.Open}
+		held = HeldBack{Why: HeldByBreaker, After: l.cfg.Breaker.Open}
 	}
-	if tired || !soon && held.After > patience {
+	if tired || !soon && held.After > linePatience {
 		held.After = max(held.After, l.untilTurn(t, held, now))
 		t.here, t.until = false, now.Add(held.After+placeKept)
 		l.wake()
 		return nil, held, nil
 	}
-	held.After = min(held.After, patience)
+	held.After = min(held.After, linePatience)
 	return nil, held, l.changed
 }
 
@@ -217,27 +218,27 @@ func (l *Line) tidy(now time.Time) {
 
 // obstacle is what holds a call; zero = nothing. soon: the time is only when to look
 // again, since it may end at any time.
-func (l *Line) obstacle(t *ticket, now time.Time) (held Held, soon bool) {
+func (l *Line) obstacle(t *ticket, now time.Time) (held HeldBack, soon bool) {
 	switch {
 	case l.closed || !l.serves():
-		return Held{After: max(closedHold, patience+1)}, false
+		return HeldBack{After: max(closedHold, linePatience+1)}, false
 	case l.breaker != nil && l.breaker.State() == gobreaker.StateOpen:
-		return Held{ByBreaker, max(l.reopens.Sub(now), time.Millisecond)}, false
+		return HeldBack{HeldByBreaker, max(l.reopens.Sub(now), time.Millisecond)}, false
 	}
 	if l.breaker != nil && l.breaker.State() == gobreaker.StateHalfOpen && len(l.underWay) > 0 && l.probing() {
-		return Held{ByBreaker, patience + 1}, true
+		return HeldBack{HeldByBreaker, linePatience + 1}, true
 	}
 	if l.cfg.Concurrency > 0 && len(l.underWay) >= l.cfg.Concurrency {
-		return Held{ByConcurrency, patience + 1}, true
+		return HeldBack{HeldByConcurrency, linePatience + 1}, true
 	}
 	before := l.before(t, true)
 	if tokens := l.rate.TokensAt(now); l.cfg.Rate.Calls > 0 && tokens < float64(before+1) {
-		return Held{ByRate, l.tokensIn(float64(before+1) - tokens)}, false
+		return HeldBack{HeldByRate, l.tokensIn(float64(before+1) - tokens)}, false
 	}
 	if before > 0 { // woken by the same change
-		return Held{ByConcurrency, patience + 1}, true
+		return HeldBack{HeldByConcurrency, linePatience + 1}, true
 	}
-	return Held{}, false
+	return HeldBack{}, false
 }
 
 // probing reports whether the one call of a half-open breaker is under way.
@@ -283,11 +284,11 @@ func (l *Line) pass(now time.Time) *Pass {
 // untilTurn guesses the time until the turn of a call, from the calls before it. It
 // gives three quarters of a guess: an early call gets a better one, a late call leaves
 // a place empty.
-func (l *Line) untilTurn(t *ticket, held Held, now time.Time) time.Duration {
+func (l *Line) untilTurn(t *ticket, held HeldBack, now time.Time) time.Duration {
 	switch held.Why {
 	case "":
 		return closedHold
-	case ByBreaker:
+	case HeldByBreaker:
 		if l.breaker.State() == gobreaker.StateHalfOpen {
 			return l.cfg.Breaker.Open
 		}
@@ -298,7 +299,7 @@ func (l *Line) untilTurn(t *ticket, held Held, now time.Time) time.Duration {
 	if l.cfg.Rate.Calls > 0 {
 		turn = max(l.tokensIn(before+1-l.rate.TokensAt(now)), 0)
 	}
-	if held.Why == ByConcurrency && l.cfg.Concurrency > 0 {
+	if held.Why == HeldByConcurrency && l.cfg.Concurrency > 0 {
 		guess := float64(l.duration(now)) * (before + 1) / float64(l.cfg.Concurrency) * 3 / 4
 		hold := float64(leastHold) * (0.5 + rand.Float64())
 		turn = max(turn, time.Duration(min(max(guess, hold), float64(mostHold))))
@@ -319,15 +320,15 @@ func (l *Line) duration(now time.Time) time.Duration {
 	return max(l.took, ages)
 }
 
-// End returns a pass with the outcome of the call.
-func (p *Pass) End(o Outcome) {
+// End returns a pass with the verdict of its call.
+func (p *Pass) End(v Verdict) {
 	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.end(p, o)
+	l.end(p, v)
 }
 
-func (l *Line) end(p *Pass, o Outcome) {
+func (l *Line) end(p *Pass, v Verdict) {
 	if !l.underWay[p] {
 		return
 	}
@@ -338,7 +339,7 @@ func (l *Line) end(p *Pass, o Outcome) {
 	}
 	l.took += (took - l.took) / 8
 	if p.done != nil {
-		p.done(o.err())
+		p.done(v.err())
 	}
 	l.wake()
 }
@@ -352,11 +353,11 @@ func (l *Line) Close() {
 }
 
 // State gives the state of the line.
-func (l *Line) State() State {
+func (l *Line) State() LineState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tidy(time.Now())
-	s := State{UnderWay: len(l.underWay), Waiting: len(l.waiting)}
+	s := LineState{UnderWay: len(l.underWay), Waiting: len(l.waiting)}
 	if now := time.Now(); l.cfg.Rate.Calls > 0 {
 		s.Spent = now.Add(-l.tokensIn(l.rate.TokensAt(now)))
 	}

@@ -1,10 +1,4 @@
-// Package limits decides whether a call of a backend may be made now, and if not,
-// when.
-//
-// A Line applies the limits of one backend: the calls under way at a time, the calls
-// that begin within a time, and a circuit breaker. One process keeps it for all, so it
-// is only in memory.
-package limits
+package backends
 
 import (
 	"context"
@@ -16,15 +10,15 @@ import (
 	"time"
 )
 
-// A Config has the limits of a backend. The zero value limits nothing.
-type Config struct {
+// Limits of the calls of a backend. The zero value limits nothing.
+type Limits struct {
 	Concurrency int     // calls under way at a time; 0 = any number
 	Rate        Rate    // zero = any
 	Breaker     Breaker // zero = none
 }
 
 // Limited reports whether anything is limited.
-func (c Config) Limited() bool { return c != Config{} }
+func (c Limits) Limited() bool { return c != Limits{} }
 
 // A Rate bounds how many calls begin: Calls within Per, evenly, and Burst at once.
 type Rate struct {
@@ -79,7 +73,7 @@ func (b Breaker) String() string {
 }
 
 // String lists the limits, for people.
-func (c Config) String() string {
+func (c Limits) String() string {
 	var parts []string
 	if c.Concurrency > 0 {
 		parts = append(parts, fmt.Sprintf("%d at a time", c.Concurrency))
@@ -95,33 +89,33 @@ func (c Config) String() string {
 
 // What holds a call back.
 const (
-	ByBreaker     = "breaker"
-	ByRate        = "rate"
-	ByConcurrency = "concurrency"
+	HeldByBreaker     = "breaker"
+	HeldByRate        = "rate"
+	HeldByConcurrency = "concurrency"
 )
 
-// A Held says that a call cannot be made now: Why is ByBreaker, ByRate or
-// ByConcurrency, or "" if the line is closed, since another process may have taken it
+// A HeldBack says that a call cannot be made now: Why is HeldByBreaker, HeldByRate or
+// HeldByConcurrency, or "" if the line is closed, since another process may have taken it
 // over; After is when to try again.
-type Held struct {
+type HeldBack struct {
 	Why   string
 	After time.Duration
 }
 
-// An Outcome of a call is its evidence about the backend.
-type Outcome int
+// A Verdict of a call is its evidence about the backend.
+type Verdict int
 
-// The outcomes of a call.
+// The verdicts.
 const (
-	NoVerdict Outcome = iota // nothing
+	NoVerdict Verdict = iota // nothing
 	Answered                 // the backend works, even if it answered with an error
 	Failed                   // it could not be reached, or gave no answer
 )
 
 var errFailed, errNoVerdict = errors.New("failed"), errors.New("says nothing")
 
-func (o Outcome) err() error {
-	switch o {
+func (v Verdict) err() error {
+	switch v {
 	case Answered:
 		return nil
 	case Failed:
@@ -130,8 +124,8 @@ func (o Outcome) err() error {
 	return errNoVerdict
 }
 
-// A State is that of a line.
-type State struct {
+// A LineState is that of a line.
+type LineState struct {
 	Breaker  string    // closed, open, half-open; "" = none
 	Until    time.Time // when an open breaker lets a call through
 	UnderWay int
@@ -141,8 +135,9 @@ type State struct {
 	Spent time.Time
 }
 
-// Errors of Enter.
-var errEnded = errors.New("the call has ended")
+var errCallEnded = errors.New("the call has ended")
 
-// ended is the error of a call whose context has ended.
-func ended(ctx context.Context) error { return fmt.Errorf("%w: %w", errEnded, context.Cause(ctx)) }
+// callEnded is the error of a call whose context has ended.
+func callEnded(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", errCallEnded, context.Cause(ctx))
+}
