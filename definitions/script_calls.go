@@ -1,13 +1,6 @@
 package definitions
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/perdure/perdure/internal/visible"
-)
+import "slices"
 
 // A ScriptCall is a call at one place of a script, as far as visible without running
 // it.
@@ -21,30 +14,6 @@ type ScriptCall struct {
 
 	Column int  `json:"-"`
 	Surely bool `json:"-"` // it is made once, if the script gets there
-}
-
-// String describes the call in a line, with its place.
-func (c ScriptCall) String() string {
-	var b strings.Builder
-	what := map[string]string{
-		CallsTool: "calls", CallsIterate: "goes through pages of", CallsWorkflow: "calls workflow", CallsElicit: "asks:", CallsApprove: "asks for approval:",
-		CallsProbe: "may find out with", CallsUndo: "may undo with",
-	}
-	fmt.Fprintf(&b, "line %d", c.Line)
-	if c.File != "script" {
-		fmt.Fprintf(&b, " of %s", c.File)
-	}
-	b.WriteString(": " + cmp.Or(what[c.Kind], c.Kind))
-	switch c.Kind {
-	case CallsTool, CallsIterate, CallsProbe, CallsUndo, CallsWorkflow:
-		b.WriteString(" " + cmp.Or(c.Name, "known only in a run"))
-	case CallsElicit, CallsApprove:
-		b.WriteString(" " + cmp.Or(visible.Line(c.Message), "known only in a run"))
-	}
-	if c.Again {
-		b.WriteString(", perhaps several times")
-	}
-	return b.String()
 }
 
 // ScriptCalls gives the visible calls of the definition's scripts.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // questionKey names an elicitation in inputRequests and inputResponses, of calls
@@ -40,12 +39,12 @@ func answerTo(elicitation, round string, askings int, given map[string]json.RawM
 
 // notTaken reports that an answer did not fit.
 func notTaken(reason string) string {
-	return "The answer was not taken: " + strings.TrimRight(visible.Text(reason), ". ") + "."
+	return "The answer was not taken: " + strings.TrimRight(view.Text(reason), ". ") + "."
 }
 
 // params are those of elicitation/create.
 func (s *asking) params(gt *gate) elicitParams {
-	message := visible.Explained(gt.Message)
+	message := view.Explained(gt.Message)
 	if gt.way == byURL {
 		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.on.results.page(s.at.Run), Meta: s.taskMeta()}
 	}

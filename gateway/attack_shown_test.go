@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // disguised is a text whose amount reads as another one.
@@ -44,7 +44,7 @@ func readsPlainly(t *testing.T, what string, raw []byte) {
 	walk = func(path string, v any) {
 		switch v := v.(type) {
 		case string:
-			if strings.ContainsFunc(v, visible.Hidden) {
+			if strings.ContainsFunc(v, view.Hidden) {
 				t.Errorf("%s: %s is %q", what, path, v)
 			}
 		case []any:
@@ -84,7 +84,7 @@ func TestAttackWhatClientsAreAsked(t *testing.T) {
 		if err := json.Unmarshal(params, &asked); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(asked.Message, "pay[U+202E]54321-[U+202C][U+200B][U+001B][2K<h1>") || !strings.Contains(asked.Message, visible.Advice) {
+		if !strings.Contains(asked.Message, "pay[U+202E]54321-[U+202C][U+200B][U+001B][2K<h1>") || !strings.Contains(asked.Message, view.Advice) {
 			t.Errorf("%s: the message is %q", what, asked.Message)
 		}
 		var schema struct {

@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // Credentials is what the gateway wants of the credentials of backends;
@@ -108,7 +108,7 @@ func (s *asking) bringCredentials(e runs.Elicitation) {
 // waitsFor reports what a run waits for, to those who follow it.
 func waitsFor(e runs.Elicitation) string {
 	if e.Kind == runs.Credentials {
-		return "needs credentials: " + visible.Text(e.Message)
+		return "needs credentials: " + view.Text(e.Message)
 	}
-	return "waiting for an answer: " + visible.Text(e.Message)
+	return "waiting for an answer: " + view.Text(e.Message)
 }

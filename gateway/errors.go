@@ -8,11 +8,11 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -126,7 +126,7 @@ func failedRun(e *runs.Error, effects *runs.Effects) *result {
 	if e.Backtrace != "" {
 		b.WriteString("\n" + strings.TrimSpace(e.Backtrace))
 	}
-	r := &result{IsError: true, Content: text(visible.Text(b.String()))}
+	r := &result{IsError: true, Content: text(view.Text(b.String()))}
 	if !effects.Repeatable() {
 		r.set(metaEffects, effects)
 	}

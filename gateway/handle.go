@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A handle is what a client is given instead of a result that takes longer
@@ -41,7 +41,7 @@ type nextCall struct {
 }
 
 func questionOf(e runs.Elicitation) openQuestion {
-	q := openQuestion{StepID: e.StepID, Message: visible.Text(e.Message), onPage: e.Mode == definitions.URLMode}
+	q := openQuestion{StepID: e.StepID, Message: view.Text(e.Message), onPage: e.Mode == definitions.URLMode}
 	if path := string(e.StepPath); path != e.StepID {
 		q.Path = path
 	}
@@ -164,5 +164,5 @@ func (h *handle) answerCommand() string {
 	for _, q := range h.Questions {
 		paths = append(paths, cmp.Or(q.Path, q.StepID))
 	}
-	return fmt.Sprintf("perdure runs answer %s --step %s --accept (steps with an open elicitation: %s).", h.RunID, visible.ShellWord(paths[0]), strings.Join(paths, ", "))
+	return fmt.Sprintf("perdure runs answer %s --step %s --accept (steps with an open elicitation: %s).", h.RunID, view.ShellWord(paths[0]), strings.Join(paths, ", "))
 }

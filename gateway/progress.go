@@ -11,8 +11,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A report is the progress that a client receives: starts and ends of steps, messages
@@ -157,7 +157,7 @@ func (s *report) notifyStep(message string, step *StepState) {
 	}
 	s.at.Progress = next
 	s.notify(mcp.MethodNotificationProgress, progressParams{
-		Token: s.at.Token, Progress: next, Total: total, Message: visible.Text(message), Meta: s.metaOf(step)})
+		Token: s.at.Token, Progress: next, Total: total, Message: view.Text(message), Meta: s.metaOf(step)})
 }
 
 // metaOf reports whose progress it is.

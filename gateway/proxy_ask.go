@@ -6,7 +6,6 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // In 2026-07-28 a tool may answer a call with questions, and the client calls
@@ -59,8 +58,8 @@ func visibleRequests(raw json.RawMessage) json.RawMessage {
 			continue
 		}
 		var message string
-		if json.Unmarshal(params.Get("message"), &message) == nil && visible.Text(message) != message {
-			params.Set("message", mustEncode(visible.Explained(message)))
+		if json.Unmarshal(params.Get("message"), &message) == nil && view.Text(message) != message {
+			params.Set("message", mustEncode(view.Explained(message)))
 		}
 		if schema := params.Get("requestedSchema"); schema != nil {
 			params.Set("requestedSchema", view.FormSchema(schema))

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // The board is where a run shows how it is: the memo for those who follow it, search
@@ -205,7 +205,7 @@ func (bd *board) does(n *definitions.Node) string {
 // oneLine makes text fit into a cell of a table.
 func oneLine(s string) string {
 	const limit = 300
-	s = strings.ReplaceAll(visible.Line(s), "|", "\\|")
+	s = strings.ReplaceAll(view.Line(s), "|", "\\|")
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -49,7 +49,7 @@ func (k callCommand) flagForUnknown(r callResult) string {
 	if len(paths) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" --unknown %s   (or not-happened)", visible.ShellWord(paths[0]+"=happened"))
+	return fmt.Sprintf(" --unknown %s   (or not-happened)", view.ShellWord(paths[0]+"=happened"))
 }
 
 // unknown are the paths of calls with unknown outcome.

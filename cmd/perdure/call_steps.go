@@ -11,10 +11,10 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A progress notification of a server that runs composite tools.
@@ -143,7 +143,7 @@ func (s *steps) printWhy(result string) {
 
 // printHow prints how a step that asks is answered.
 func (s *steps) printHow(path string) {
-	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", s.run, dataFlag(s.data), visible.ShellWord(path))
+	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", s.run, dataFlag(s.data), view.ShellWord(path))
 }
 
 // note prints a line for a person.

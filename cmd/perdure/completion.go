@@ -11,9 +11,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/secrets"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 type completionCommand struct {
@@ -79,7 +79,7 @@ func (k completeCommand) Run(ctx context.Context, model *kong.Kong, c *console) 
 		words = words[1:]
 	}
 	for _, found := range complete(ctx, model.Model.Node, words) {
-		fmt.Fprintf(c.out, "%s\t%s\n", found.word, visible.Line(firstLine(found.means)))
+		fmt.Fprintf(c.out, "%s\t%s\n", found.word, view.Line(firstLine(found.means)))
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func complete(ctx context.Context, root *kong.Node, words []string) []candidate 
 		all = append(all, at.values(ctx)...)
 	}
 	return slices.DeleteFunc(all, func(f candidate) bool {
-		return !strings.HasPrefix(f.word, last) || visible.ShellWord(f.word) != f.word // a shell would read it as something else
+		return !strings.HasPrefix(f.word, last) || view.ShellWord(f.word) != f.word // a shell would read it as something else
 	})
 }
 

@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // A console is where a command reads and writes. Text to out and err is for people,
 // also in a pipe, which may end at a terminal: characters that cannot be seen are
-// marked (visible.Text), and styles become colours.
+// marked (view.Text), and styles become colours.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
@@ -50,9 +50,9 @@ func systemConsole() *console {
 // shows returns a writer for people, with styles if colours are on.
 func (c *console) shows(to io.Writer, terminal bool) io.Writer {
 	if !terminal || !c.colour {
-		return visible.NewWriter(to, nil)
+		return view.NewWriter(to, nil)
 	}
-	return visible.NewWriter(to, sequences)
+	return view.NewWriter(to, sequences)
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
@@ -120,6 +120,6 @@ func (c *console) printJSON(v any) error {
 	if err := encoder.Encode(v); err != nil {
 		return fmt.Errorf("writing JSON: %w", err)
 	}
-	_, err := fmt.Fprintf(c.out, "%s\n", visible.Exact(raw.Bytes()))
+	_, err := fmt.Fprintf(c.out, "%s\n", view.Exact(raw.Bytes()))
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // TestCookbook validates the files of docs/cookbook.md, those of servers that tests
@@ -38,7 +38,7 @@ func TestCookbook(t *testing.T) {
 			}
 			var out strings.Builder
 			c := &console{in: strings.NewReader(""), exact: &out}
-			c.out, c.err = visible.NewWriter(&out, nil), visible.NewWriter(&out, nil)
+			c.out, c.err = view.NewWriter(&out, nil), view.NewWriter(&out, nil)
 			if status := run(t.Context(), args, c); status != 0 {
 				t.Errorf("status %d\n%s", status, out.String())
 			}

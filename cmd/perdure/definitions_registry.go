@@ -13,9 +13,9 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/registry"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // listVersions lists all published versions, and the definitions in files.
@@ -29,7 +29,7 @@ func (d definitionsListCommand) listVersions(ctx context.Context, c *console) er
 	}
 	w := c.table(c.out)
 	for _, v := range versions {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, cmp.Or(v.Version, "-"), shortDigest(v.Digest), visible.Line(origin(v)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, cmp.Or(v.Version, "-"), shortDigest(v.Digest), view.Line(origin(v)))
 	}
 	return w.Flush()
 }
@@ -77,7 +77,7 @@ func (s showCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.exact, "# %s %s %s\n# %s\n", v.Name, v.Version, v.Digest, visible.Line(origin(v)))
+	fmt.Fprintf(c.exact, "# %s %s %s\n# %s\n", v.Name, v.Version, v.Digest, view.Line(origin(v)))
 	for _, m := range v.Modules {
 		fmt.Fprintf(c.exact, "# loads %s: %s %s\n", m.Load, m.Version, m.Digest)
 	}
@@ -219,7 +219,7 @@ func (h historyCommand) Run(ctx context.Context, c *console) error {
 	}
 	w := c.table(c.out)
 	for _, e := range events {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.DateTime), visible.Line(e.By), e.Action, e.Name, e.Version, visible.Line(e.Note))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.DateTime), view.Line(e.By), e.Action, e.Name, e.Version, view.Line(e.Note))
 	}
 	return w.Flush()
 }

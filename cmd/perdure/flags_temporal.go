@@ -15,9 +15,9 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/secrets"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -48,7 +48,7 @@ func dataFlag(dir dataDir) string {
 	if dir == defaultData || dir == "" {
 		return ""
 	}
-	return " --data " + visible.ShellWord(string(dir))
+	return " --data " + view.ShellWord(string(dir))
 }
 
 // runsClient connects to the Temporal with the runs; close ends the connection. It

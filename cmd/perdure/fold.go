@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // How much of a value a terminal shows.
@@ -28,7 +28,7 @@ func (c *console) printFolded(raw json.RawMessage, all string) error {
 		return c.printJSON(raw)
 	}
 	if f.folded {
-		f.b.WriteString("\n" + c.outStyle(faint, "… stands for more: "+visible.Line(all)))
+		f.b.WriteString("\n" + c.outStyle(faint, "… stands for more: "+view.Line(all)))
 	}
 	_, err := fmt.Fprintln(c.out, strings.ReplaceAll(f.b.String(), ": \n", ":\n"))
 	return err
@@ -139,7 +139,7 @@ func (f *folder) text(text, indent string) {
 		lines = lines[:mostLines]
 	}
 	for _, line := range lines {
-		f.b.WriteString("\n" + indent + "  │ " + visible.Text(line))
+		f.b.WriteString("\n" + indent + "  │ " + view.Text(line))
 	}
 	if more > 0 || shown != text {
 		fmt.Fprintf(&f.b, "\n%s  │ … %d characters in all", indent, len([]rune(text)))
@@ -152,5 +152,5 @@ func quoted(text string) string {
 	e := json.NewEncoder(&raw)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(text)
-	return string(visible.Exact(bytes.TrimSpace(raw.Bytes())))
+	return string(view.Exact(bytes.TrimSpace(raw.Bytes())))
 }

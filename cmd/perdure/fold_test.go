@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 func TestFolded(t *testing.T) {
@@ -53,7 +53,7 @@ func TestFolded(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			c := &console{out: visible.NewWriter(&out, nil)}
+			c := &console{out: view.NewWriter(&out, nil)}
 			if err := c.printFolded(json.RawMessage(test.value), "perdure runs result x"); err != nil {
 				t.Fatal(err)
 			}

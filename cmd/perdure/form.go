@@ -13,7 +13,6 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A terminalForm shows a person the elicitations of a run, one at a time.
@@ -61,7 +60,7 @@ func (f *terminalForm) Elicit(ctx context.Context, request mcp.ElicitationReques
 		return nil, err
 	}
 	f.forget()
-	fmt.Fprintf(f.out, "\n%s\n", f.mark(bold, f.fold(visible.Text(request.Params.Message))))
+	fmt.Fprintf(f.out, "\n%s\n", f.mark(bold, f.fold(view.Text(request.Params.Message))))
 	for _, field := range q.form.Fields {
 		fmt.Fprintln(f.out, f.fold("  "+describeField(field, "  ")))
 	}
@@ -173,12 +172,12 @@ func (f *terminalForm) field(ctx context.Context, field *view.Field, unchecked b
 		if err == nil {
 			return value, nil
 		}
-		f.complain(fmt.Errorf("%s %w", visible.Line(field.Name), err))
+		f.complain(fmt.Errorf("%s %w", view.Line(field.Name), err))
 	}
 }
 
 func (f *terminalForm) complain(err error) {
-	fmt.Fprintln(f.out, f.fold("  "+f.mark(red, visible.Line(err.Error()))))
+	fmt.Fprintln(f.out, f.fold("  "+f.mark(red, view.Line(err.Error()))))
 }
 
 // ask prints a prompt and reads a line; io.EOF when there are no more.

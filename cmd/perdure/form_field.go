@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions/view"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // describeField describes a field: its name, * if it is required, its title,
@@ -46,7 +45,7 @@ func describeField(f *view.Field, indent string) string {
 	return line
 }
 
-func fieldName(f *view.Field) string { return visible.Line(f.Name) }
+func fieldName(f *view.Field) string { return view.Line(f.Name) }
 
 // takes describes the allowed values.
 func takes(f *view.Field) string {

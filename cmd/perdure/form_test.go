@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 const formSchema = `{
@@ -108,10 +108,10 @@ func TestAttackWhatTheTerminalAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.ContainsFunc(shown.String(), visible.Hidden) {
+	if strings.ContainsFunc(shown.String(), view.Hidden) {
 		t.Errorf("hidden characters are shown: %q", shown.String())
 	}
-	if content, _ := got.Content.(json.RawMessage); string(visible.Exact(content)) != string(visible.Exact([]byte(`{"z\u202e":"x\u202ey","a":"p","b":["y","w"],"n":12345678901234567890}`))) {
+	if content, _ := got.Content.(json.RawMessage); string(view.Exact(content)) != string(view.Exact([]byte(`{"z\u202e":"x\u202ey","a":"p","b":["y","w"],"n":12345678901234567890}`))) {
 		t.Errorf("the answer is %s", content)
 	}
 	for _, want := range []string{

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A bulkAnswer gives the same answer to elicitations of many runs that have the same
@@ -141,7 +141,7 @@ func (b *bulkAnswer) show(form *askedForm) {
 	shown := map[string]bool{}
 	b.console.notef("%d elicitations at step %s:", len(form.asked), form.StepID)
 	for _, a := range form.asked {
-		message := visible.Line(a.elicitation.Message)
+		message := view.Line(a.elicitation.Message)
 		if shown[message] {
 			continue
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 type runsListCommand struct {
@@ -77,7 +77,7 @@ func whyNotDone(run *runs.Run) string {
 		waits = []string{run.WaitingFor}
 	}
 	if run.Error != nil {
-		waits = []string{shorten(visible.Line(run.Error.Message), maxErrorShown)}
+		waits = []string{shorten(view.Line(run.Error.Message), maxErrorShown)}
 	}
 	if run.Unreadable != "" {
 		waits = append(waits, "(unreadable)")
@@ -117,7 +117,7 @@ func (l runsListCommand) group(ctx context.Context, c *console, rc *runs.Client,
 	w := c.table(c.out)
 	fmt.Fprintln(w, "RUNS\tCODE\tSTEP\tEXAMPLE\tERROR")
 	for _, g := range groups {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", g.Count, g.Code, g.Step, g.Example, shorten(visible.Line(g.Message), maxErrorShown))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", g.Count, g.Code, g.Step, g.Example, shorten(view.Line(g.Message), maxErrorShown))
 	}
 	return w.Flush()
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A bulkResume resumes many runs: it shows what it would do with them, by groups, and
@@ -207,11 +207,11 @@ func (b *bulkResume) finish(report bulkReport) error {
 
 // rest is the command that resumes what an interrupted one has left.
 func (b *bulkResume) rest() string {
-	words := []string{"perdure runs resume --query " + visible.ShellWord(fmt.Sprintf("(%s) AND CloseTime < '%s'", b.Query, b.began.UTC().Format(time.RFC3339Nano)))}
+	words := []string{"perdure runs resume --query " + view.ShellWord(fmt.Sprintf("(%s) AND CloseTime < '%s'", b.Query, b.began.UTC().Format(time.RFC3339Nano)))}
 	for flag, values := range map[string][]string{"--unknown": b.Unknown, "--from": b.From, "--set": b.Set, "--definition": {b.Definition}} {
 		for _, value := range values {
 			if value != "" {
-				words = append(words, flag+" "+visible.ShellWord(value))
+				words = append(words, flag+" "+view.ShellWord(value))
 			}
 		}
 	}

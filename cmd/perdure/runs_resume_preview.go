@@ -7,9 +7,9 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/service"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -41,10 +41,10 @@ func (b *bulkResume) show() error {
 		b.console.notef("%d %s, such as %s", len(g.Runs), outlookWords[g.Outlook], g.Runs[0].ID)
 		printPlanned(b.console, g.Steps)
 		if g.Reason != "" {
-			b.console.notef("  %s", visible.Line(g.Reason))
+			b.console.notef("  %s", view.Line(g.Reason))
 		}
 		if g.RepeatedCall != "" {
-			b.console.notef("  %s", visible.Line(g.RepeatedCall))
+			b.console.notef("  %s", view.Line(g.RepeatedCall))
 		}
 		if g.WithoutForwarded {
 			b.console.notef("  %s", withoutForwarded)

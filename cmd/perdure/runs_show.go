@@ -15,7 +15,6 @@ import (
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -111,7 +110,7 @@ func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepRepo
 		out.printf("  waits for  %s; it resumes by itself", why)
 	}
 	if d.Problem != "" {
-		out.printf("    %s", visible.Line(d.Problem))
+		out.printf("    %s", view.Line(d.Problem))
 	}
 	if len(d.Steps)+len(graph) > 0 {
 		out.printf("\nsteps")
@@ -178,14 +177,14 @@ func printSteps(c *console, out *lines, d *runs.Detail, graph []runs.StepReport)
 			fmt.Fprintf(w, "  \t\trun %s\n", strings.TrimSpace(string(step.Run)+"  "+step.Version))
 		}
 		if step.Error != "" {
-			fmt.Fprintf(w, "  \t\t%s\n", visible.Line(step.Error))
+			fmt.Fprintf(w, "  \t\t%s\n", view.Line(step.Error))
 		}
 		if step.Decided != "" {
-			fmt.Fprintf(w, "  \t\t%s\n", visible.Line(step.Decided))
+			fmt.Fprintf(w, "  \t\t%s\n", view.Line(step.Decided))
 		}
 	}
 	for _, step := range notStarted(d, graph) {
-		fmt.Fprintf(w, "  \t%s\t%s\t%s\n", step.ID, visible.Line(cmp.Or(step.Why, step.Error, step.What)), c.outStyle(faint, step.Status))
+		fmt.Fprintf(w, "  \t%s\t%s\t%s\n", step.ID, view.Line(cmp.Or(step.Why, step.Error, step.What)), c.outStyle(faint, step.Status))
 	}
 	_ = w.Flush() // out keeps the error
 }
@@ -247,7 +246,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		out.printf("    key        %s", e.Call.Key)
 		out.printf("    sent       %s", e.Call.Sent.Local().Format(time.DateTime))
 		step := e.StepPath.Before(runs.StepPath(runs.Reconciliation))
-		out.printf("check at the backend, and record the outcome with\n  perdure runs reconcile %s --step %s --happened --result '{…}'   (or --not-happened, --fail)", command, visible.ShellWord(string(step)))
+		out.printf("check at the backend, and record the outcome with\n  perdure runs reconcile %s --step %s --happened --result '{…}'   (or --not-happened, --fail)", command, view.ShellWord(string(step)))
 		return
 	}
 	if len(e.Approvers) > 0 {
@@ -262,7 +261,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		again = "an answer was sent, and no worker has processed it yet; should the run ignore it, "
 	}
 	if len(d.Open()) > 1 {
-		command += " --step " + visible.ShellWord(string(e.StepPath))
+		command += " --step " + view.ShellWord(string(e.StepPath))
 	}
 	for _, f := range view.NewForm(e.Schema).Fields {
 		out.printf("    %s", describeField(f, "    "))
@@ -295,7 +294,7 @@ func printOutcome(out *lines, o *runs.Outcome) {
 
 // brief is JSON on a line, cut if it is long.
 func brief(raw json.RawMessage) string {
-	text := []rune(visible.JSONLine(orNull(raw)))
+	text := []rune(view.JSONLine(orNull(raw)))
 	if len(text) > 300 {
 		return string(text[:299]) + "… (all of it: perdure runs result)"
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A span is text in one style (0 = none), without characters that cannot be seen.
@@ -77,8 +77,8 @@ func (t *stepTree) layout(width int) treeLayout {
 	l := treeLayout{width: width}
 	for _, n := range t.roots {
 		for _, b := range append(slices.Clone(n.shown()), n) {
-			l.label = max(l.label, min(cellsIn(visible.Line(b.label()))+2*depth(b), mostLabel))
-			l.tool = max(l.tool, min(cellsIn(visible.Line(b.tool)), mostTool))
+			l.label = max(l.label, min(cellsIn(view.Line(b.label()))+2*depth(b), mostLabel))
+			l.tool = max(l.tool, min(cellsIn(view.Line(b.tool)), mostTool))
 		}
 	}
 	return l
@@ -117,15 +117,15 @@ func (l treeLayout) node(n *stepNode, now time.Time, indent int) []screenLine {
 	status := n.status()
 	line := screenLine{
 		{strings.Repeat("  ", indent+1), 0}, drawnStatus(status, now), {" ", 0},
-		{pad(visible.Line(n.label()), l.label-2*indent), 0}, {"  ", 0},
+		{pad(view.Line(n.label()), l.label-2*indent), 0}, {"  ", 0},
 	}
 	if l.tool > 0 {
-		line = append(line, span{pad(visible.Line(n.tool), l.tool), faint}, span{"  ", 0})
+		line = append(line, span{pad(view.Line(n.tool), l.tool), faint}, span{"  ", 0})
 	}
 	line = append(line, span{pad(n.duration(now), 7), 0})
 	lines := []screenLine{append(line, n.beside(status)...).trim().clip(l.width)}
 	if stepFailed(status) && n.Error != "" || n.Attempt > 1 && !stepEnded(status) && n.Error != "" {
-		lines = append(lines, screenLine{{strings.Repeat("  ", indent+2) + visible.Line(n.Error), red}}.clip(l.width))
+		lines = append(lines, screenLine{{strings.Repeat("  ", indent+2) + view.Line(n.Error), red}}.clip(l.width))
 	}
 	for _, b := range n.shown() {
 		lines = append(lines, l.node(b, now, indent+1)...)
@@ -155,12 +155,12 @@ func (n *stepNode) beside(status string) (out screenLine) {
 	case status == gateway.StepWaiting:
 		add("waits for an answer", yellow)
 	case stepEnded(status) && n.asks:
-		add(visible.Line(n.What), faint)
+		add(view.Line(n.What), faint)
 	case stepEnded(status) && status != "completed" && status != "failed":
-		add(strings.ReplaceAll(visible.Line(status), "_", " "), faint)
+		add(strings.ReplaceAll(view.Line(status), "_", " "), faint)
 	case !stepEnded(status):
 		add(bar(n.Progress, n.Total), yellow)
-		add(visible.Line(n.says), faint)
+		add(view.Line(n.says), faint)
 	}
 	return out
 }

@@ -12,12 +12,12 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/scaffold"
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A takeOver starts servers, lists their tools, and has a person confirm what is
@@ -109,12 +109,12 @@ func (t *takeOver) showServers() {
 	w := t.console.wrappingTable(t.text())
 	fmt.Fprintln(w, "SERVER\tFROM\tSTARTED OR CALLED AS")
 	for _, s := range t.report.Servers {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, cmp.Or(visible.Line(s.File), "-"), visible.Line(s.Reached))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, cmp.Or(view.Line(s.File), "-"), view.Line(s.Reached))
 	}
 	_ = w.Flush() // a table that nobody reads is no reason to stop
 	for _, s := range t.report.Servers {
 		for _, one := range s.Gets {
-			fmt.Fprintf(t.text(), "%s gets %s\n", s.Name, visible.Line(one))
+			fmt.Fprintf(t.text(), "%s gets %s\n", s.Name, view.Line(one))
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/service"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 type toolsShowCommand struct {
@@ -52,7 +52,7 @@ func (t toolsShowCommand) print(c *console, tool remoteTool, composites []servic
 	out := &lines{w: c.out}
 	out.printf("%s", c.outStyle(bold, tool.Name))
 	if tool.Description != "" {
-		out.printf("  %s", strings.ReplaceAll(strings.TrimSpace(visible.Text(tool.Description)), "\n", "\n  "))
+		out.printf("  %s", strings.ReplaceAll(strings.TrimSpace(view.Text(tool.Description)), "\n", "\n  "))
 	}
 	w := c.table(out)
 	fmt.Fprintln(w)
@@ -167,14 +167,14 @@ func printParameters(c *console, out *lines, heading string, schema json.RawMess
 	out.printf("\n%s", heading)
 	w := c.table(out)
 	for _, p := range list {
-		name, says := visible.Line(p.Name), firstLine(p.Description)
+		name, says := view.Line(p.Name), firstLine(p.Description)
 		if p.Required && heading == "arguments" {
 			name += "*"
 		}
 		if len(p.Default) > 0 {
-			says = strings.TrimSpace(says + " (default " + visible.JSONLine(p.Default) + ")")
+			says = strings.TrimSpace(says + " (default " + view.JSONLine(p.Default) + ")")
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", name, visible.Line(p.kind()), visible.Line(says))
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", name, view.Line(p.kind()), view.Line(says))
 	}
 	_ = w.Flush() // out keeps the error
 }
@@ -184,7 +184,7 @@ func (t toolsShowCommand) example(schema json.RawMessage) string {
 	var b strings.Builder
 	for _, p := range parameters(schema) {
 		if p.Required {
-			b.WriteString(" " + visible.ShellWord(p.Name+"="+p.sample()))
+			b.WriteString(" " + view.ShellWord(p.Name+"="+p.sample()))
 		}
 	}
 	return b.String() + dataFlag(t.Data)
@@ -215,5 +215,5 @@ func plainValue(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &text) == nil {
 		return text
 	}
-	return visible.JSONLine(raw)
+	return view.JSONLine(raw)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // A ConversionError says why a definition cannot become an equivalent script.
@@ -188,7 +188,7 @@ func (c *converter) header() string {
 	d := c.program.Definition
 	var b strings.Builder
 	line := func(format string, args ...any) {
-		for text := range strings.SplitSeq(visible.Text(strings.TrimSpace(fmt.Sprintf(format, args...))), "\n") {
+		for text := range strings.SplitSeq(view.Text(strings.TrimSpace(fmt.Sprintf(format, args...))), "\n") {
 			b.WriteString(strings.TrimRight("# "+strings.TrimSpace(text), " ") + "\n")
 		}
 	}

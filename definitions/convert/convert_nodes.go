@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/template/parse"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // A piece of a text is literal, or an expression that gives text.
@@ -244,7 +244,7 @@ func (d *translation) cannot(format string, args ...any) (expression, bool) {
 
 // comment adds a comment above the next line.
 func (c *converter) comment(format string, args ...any) {
-	if text := visible.Line(fmt.Sprintf(format, args...)); !slices.Contains(c.comments, text) {
+	if text := view.Line(fmt.Sprintf(format, args...)); !slices.Contains(c.comments, text) {
 		c.comments = append(c.comments, text)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/perduretest"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // The definitions of the library, and those of testdata with the common cases,
@@ -66,7 +66,7 @@ func TestAttackHiddenInScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.ContainsFunc(got, visible.Hidden) {
+	if strings.ContainsFunc(got, view.Hidden) {
 		t.Errorf("hidden characters in\n%+q", got)
 	}
 	if want := `"to \u202e54321-\u202c\u3164 \U000e0041 é 😀\nnext\u200b"`; strings.Count(got, want) != 3 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // starlarkText is a string of Starlark, which has the escapes of JSON.
@@ -27,7 +27,7 @@ func escapeHidden(quoted string) string {
 	var b strings.Builder
 	for _, r := range quoted {
 		switch {
-		case !visible.Hidden(r):
+		case !view.Hidden(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			fmt.Fprintf(&b, `\U%08x`, r)
@@ -43,7 +43,7 @@ func longText(s string) string {
 	if !strings.Contains(strings.TrimRight(s, "\n"), "\n") || strings.ContainsAny(s, "\\\r\x00") || strings.Contains(s, `"""`) || strings.HasSuffix(s, `"`) {
 		return starlarkText(s)
 	}
-	if strings.ContainsFunc(s, visible.Hidden) {
+	if strings.ContainsFunc(s, view.Hidden) {
 		return starlarkText(s)
 	}
 	return `"""` + s + `"""`

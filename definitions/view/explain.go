@@ -12,9 +12,9 @@ import (
 
 // An Explanation has the value of each template of a step, with given data.
 type Explanation struct {
-	Step   string                   `json:"step"` // "output" for the output block
-	Fields []ExplainedField         `json:"fields"`
-	Script []definitions.ScriptCall `json:"script,omitempty"` // calls of the step's script, as far as visible
+	Step   string              `json:"step"` // "output" for the output block
+	Fields []ExplainedField    `json:"fields"`
+	Script []PlannedScriptCall `json:"script,omitempty"` // calls of the step's script, as far as visible
 }
 
 // An ExplainedField is one text of a step and its value.
@@ -97,7 +97,7 @@ func (x *Explanation) node(n *definitions.Node, prefix string, s *definitions.Sc
 	add("for", n.Step.For, n.Templates.For, nil, waits)
 	add("until", n.Step.Until, n.Templates.Until, nil, waits)
 	x.argument(n.Templates.Arguments, data, schema, prefix+"arguments")
-	x.Script = append(x.Script, n.ScriptCalls()...)
+	x.Script = append(x.Script, plannedCalls(n)...)
 	add("collect", n.Step.Collect, n.Templates.Collect, nil, func() template.Result {
 		v, ok, err := n.Collect(s)
 		return template.ResultOf(v, ok, withoutField(err))

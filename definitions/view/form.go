@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A Form has the fields that an elicitation asks for, in the order of their author,
@@ -79,11 +78,11 @@ func newField(name string, raw json.RawMessage, required bool) *Field {
 		s.Default = nil
 	}
 	f := &Field{
-		Name: name, Label: visible.Line(s.Title), Description: visible.Text(s.Description), Required: required,
+		Name: name, Label: Line(s.Title), Description: Text(s.Description), Required: required,
 		Default: s.Default, schema: alone(name, raw, required),
 	}
 	if f.Label == "" {
-		f.Label = visible.Line(name)
+		f.Label = Line(name)
 	}
 	switch choices := s.choices(); {
 	case s.Type == "array" && s.Items != nil:
@@ -164,7 +163,7 @@ func ReadNumber(text string) (json.RawMessage, error) {
 // it, and it counts if nothing is entered.
 func (f *Field) Prefill() string {
 	text := plain(f.Default)
-	if f.Default == nil || visible.Text(text) != text {
+	if f.Default == nil || Text(text) != text {
 		return ""
 	}
 	return text
@@ -194,5 +193,5 @@ func (f *Field) shown(value json.RawMessage) string {
 	if titles != nil {
 		return strings.Join(titles, ", ")
 	}
-	return visible.Line(plain(value))
+	return Line(plain(value))
 }

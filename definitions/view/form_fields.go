@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A schema has the keywords of a field's JSON Schema that a form needs.
@@ -53,7 +51,7 @@ func choice(value json.RawMessage, title string) Choice {
 	if title == "" {
 		title = plain(value)
 	}
-	return Choice{visible.Line(title), value}
+	return Choice{Line(title), value}
 }
 
 // plain is a value as a person writes it.
@@ -94,9 +92,9 @@ func (s *schema) limits(k FieldKind) string {
 	case FreeText:
 		say("%s", fieldFormats[s.Format])
 		if s.PatternDescription != "" {
-			say("%s", visible.Line(s.PatternDescription))
+			say("%s", Line(s.PatternDescription))
 		} else {
-			say("in the form %s", visible.Line(s.Pattern))
+			say("in the form %s", Line(s.Pattern))
 		}
 		say("at least %s", howMany(s.MinLength, "character"))
 		say("at most %s", howMany(s.MaxLength, "character"))

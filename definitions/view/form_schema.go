@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // FormSchema is a schema for clients that make the form themselves. Its texts have
@@ -33,16 +32,16 @@ func visibleField(name string, raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	texts(field)
-	if shown := visible.Line(name); shown != name && field.Get("title") == nil {
+	if shown := Line(name); shown != name && field.Get("title") == nil {
 		field.Set("title", quote(shown))
 	}
 	var note []string
 	if words := text(field, "patternDescription"); words != "" {
 		note = append(note, "Form: "+words+".")
 	}
-	if standard := text(field, "default"); visible.Text(standard) != standard { // people would not see what they send
+	if standard := text(field, "default"); Text(standard) != standard { // people would not see what they send
 		field.Delete("default")
-		note = append(note, "Default: "+visible.Line(standard)+".")
+		note = append(note, "Default: "+Line(standard)+".")
 	}
 	if note != nil {
 		if said := text(field, "description"); said != "" {
@@ -72,7 +71,7 @@ func texts(o definitions.JSONObject) {
 		switch m.Name {
 		case "title", "description", "patternDescription":
 			if s := text(o, m.Name); s != "" {
-				o[i].Value = quote(visible.Text(s))
+				o[i].Value = quote(Text(s))
 			}
 		}
 	}
@@ -89,7 +88,7 @@ func choices(field *definitions.JSONObject) {
 			if i >= len(names) {
 				names = append(names, plain(value))
 			}
-			shown := visible.Line(names[i])
+			shown := Line(names[i])
 			hidden = hidden || shown != names[i]
 			names[i] = shown
 		}
@@ -108,8 +107,8 @@ func choices(field *definitions.JSONObject) {
 				continue
 			}
 			texts(one)
-			if value := plain(one.Get("const")); one.Get("title") == nil && visible.Line(value) != value {
-				one.Set("title", quote(visible.Line(value)))
+			if value := plain(one.Get("const")); one.Get("title") == nil && Line(value) != value {
+				one.Set("title", quote(Line(value)))
 			}
 			alternatives[i] = one.JSON()
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions/view"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // one makes the form of a schema with one field, f.
@@ -158,7 +157,7 @@ func TestAttackForms(t *testing.T) {
 				read = append(read, c.Title)
 			}
 			for i, text := range read {
-				if strings.ContainsFunc(text, visible.Hidden) || i != 1 && strings.Contains(text, "\n") {
+				if strings.ContainsFunc(text, view.Hidden) || i != 1 && strings.Contains(text, "\n") {
 					t.Errorf("%.80s: %s is shown as %q", schema, field.Name, text)
 				}
 			}
@@ -189,7 +188,7 @@ func FuzzForm(f *testing.F) {
 		made := view.NewForm(schema)
 		for _, field := range made.Fields {
 			_ = field.Check(value)
-			if strings.ContainsFunc(strings.ReplaceAll(field.Label+field.Description+field.Limits+field.DefaultText, "\ufe0f", ""), visible.Hidden) {
+			if strings.ContainsFunc(strings.ReplaceAll(field.Label+field.Description+field.Limits+field.DefaultText, "\ufe0f", ""), view.Hidden) {
 				t.Errorf("%s shows what is hidden", schema)
 			}
 		}

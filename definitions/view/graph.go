@@ -8,7 +8,6 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // A Graph is a definition as a picture: its steps, what they wait for, and the
@@ -48,8 +47,10 @@ func NewGraph(p *definitions.Program, tools definitions.Tools) *Graph {
 	for _, n := range p.Order() {
 		node := graphNode(n.Step)
 		node.Writes = writes(n.Step, tools)
-		for _, call := range allScriptCalls(n) {
-			node.Notes = append(node.Notes, call.String())
+		for inner := n; inner != nil; inner = inner.Inner {
+			for _, call := range plannedCalls(inner) {
+				node.Notes = append(node.Notes, call.String())
+			}
 		}
 		g.Nodes = append(g.Nodes, node)
 		before := make(map[string]bool)
@@ -142,7 +143,7 @@ func writes(s *definitions.Step, tools definitions.Tools) bool {
 // does says in a few words what a step does.
 func does(s *definitions.Step) string {
 	if kind, known := definitions.KindOf(s.Type); known {
-		return visible.Line(kind.Does(s))
+		return Line(kind.Does(s))
 	}
 	return string(s.Type)
 }
@@ -174,7 +175,7 @@ func notes(s *definitions.Step) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if s.Condition != "" {
-		note("if %s", visible.Line(s.Condition))
+		note("if %s", Line(s.Condition))
 	}
 	if s.Timeout != 0 {
 		note("at most %s", s.Timeout.Brief())
@@ -191,10 +192,10 @@ func notes(s *definitions.Step) []string {
 		note("on cancel: %s", s.OnCancel.Action)
 	}
 	if s.Collect != "" {
-		note("collect %s", visible.Line(s.Collect))
+		note("collect %s", Line(s.Collect))
 	}
 	if s.Compensate != nil {
-		note(undoNote+"%s", visible.Line(s.Compensate.Tool))
+		note(undoNote+"%s", Line(s.Compensate.Tool))
 	}
 	return notes
 }
@@ -206,13 +207,4 @@ func shorten(text string, most int) string {
 		return text
 	}
 	return strings.TrimRight(string(runes[:max(most-1, 0)]), " ") + "…"
-}
-
-// allScriptCalls gives the script calls of a node and of its inner steps.
-func allScriptCalls(n *definitions.Node) []definitions.ScriptCall {
-	var calls []definitions.ScriptCall
-	for ; n != nil; n = n.Inner {
-		calls = append(calls, n.ScriptCalls()...)
-	}
-	return calls
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/perduretest"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // formats are the forms of a graph by the names of their files.
@@ -172,7 +171,7 @@ func TestAttackHiddenInGraphs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, shown := range map[string]string{"svg": g.SVG(), "mermaid": g.Mermaid(), "text": g.Text(), "dry run": plan.Text(nil)} {
-		if strings.ContainsFunc(shown, visible.Hidden) || !strings.Contains(shown, "to [U+202E]54321-[U+202C]") {
+		if strings.ContainsFunc(shown, Hidden) || !strings.Contains(shown, "to [U+202E]54321-[U+202C]") {
 			t.Errorf("%s:\n%+q", what, shown)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // An Emphasis is the meaning of a part of a text, for terminals that can show it.
@@ -54,7 +53,7 @@ type planText struct {
 
 // line writes a line, cut to the width.
 func (t *planText) line(indent int, e Emphasis, text string) {
-	text = shorten(visible.Text(strings.ReplaceAll(text, "\n", " ")), textWidth-indent)
+	text = shorten(Text(strings.ReplaceAll(text, "\n", " ")), textWidth-indent)
 	if e != "" {
 		text = t.mark(e, text)
 	}
@@ -67,7 +66,7 @@ func (t *planText) linef(indent int, format string, args ...any) {
 
 // wrapped writes a list over as many lines as it needs.
 func (t *planText) wrapped(indent int, text string) {
-	for words := strings.Fields(visible.Line(text)); len(words) > 0; {
+	for words := strings.Fields(Line(text)); len(words) > 0; {
 		n, width := 1, len([]rune(words[0]))
 		for n < len(words) && width+1+len([]rune(words[n])) <= textWidth-indent {
 			width += 1 + len([]rune(words[n]))
@@ -188,12 +187,12 @@ func (t *planText) condition(indent int, s PlannedStep) {
 	switch {
 	case s.Condition == nil:
 	case s.Runs == No:
-		t.line(indent, Caution, "skipped: "+visible.Line(s.Condition.Template)+" is false")
+		t.line(indent, Caution, "skipped: "+Line(s.Condition.Template)+" is false")
 	case s.Runs == Depends:
-		t.line(indent, "", "if "+visible.Line(s.Condition.Template))
+		t.line(indent, "", "if "+Line(s.Condition.Template))
 		t.line(indent, Aside, "   depends on "+strings.Join(s.Condition.WaitsFor, ", "))
 	default:
-		t.line(indent, Aside, "runs: "+visible.Line(s.Condition.Template)+" is true")
+		t.line(indent, Aside, "runs: "+Line(s.Condition.Template)+" is true")
 	}
 }
 
@@ -203,7 +202,7 @@ func (t *planText) values(indent int, values []PlannedValue) {
 		case Known:
 			t.linef(indent, "%s = %s", v.Name, v.Value)
 		case LeftOut:
-			t.line(indent, Aside, v.Name+" is left out: "+visible.Line(v.Template)+" has no value")
+			t.line(indent, Aside, v.Name+" is left out: "+Line(v.Template)+" has no value")
 		case Fails: // it is the problem of the step
 		default:
 			t.waiting(indent, v.Name+" = ", v)
@@ -221,10 +220,10 @@ func (t *planText) text(indent int, v PlannedValue) {
 	case Known:
 		var text string
 		if json.Unmarshal(v.Value, &text) == nil {
-			t.wrapped(indent, label+shorten(visible.Line(text), maxQuestion))
+			t.wrapped(indent, label+shorten(Line(text), maxQuestion))
 		}
 	case Waits:
-		t.wrapped(indent, label+shorten(visible.Line(v.written()), maxQuestion))
+		t.wrapped(indent, label+shorten(Line(v.written()), maxQuestion))
 		t.waitsFor(indent, v)
 	}
 }
@@ -233,7 +232,7 @@ func (t *planText) text(indent int, v PlannedValue) {
 const maxQuestion = 600
 
 func (t *planText) waiting(indent int, label string, v PlannedValue) {
-	t.line(indent, "", label+visible.Line(v.written()))
+	t.line(indent, "", label+Line(v.written()))
 	t.waitsFor(indent, v)
 }
 

@@ -22,12 +22,30 @@ type PlannedScriptCall struct {
 
 // String describes the call in a line, with its place.
 func (c PlannedScriptCall) String() string {
-	call := c.ScriptCall
-	call.Name = cmp.Or(c.Tool, c.Name)
-	if c.Effect != "" {
-		call.Name = fmt.Sprintf("%s (%s)", cmp.Or(call.Name, "known only in a run"), c.Effect)
+	const computed = "known only in a run"
+	what := map[string]string{
+		definitions.CallsTool: "calls", definitions.CallsIterate: "goes through pages of", definitions.CallsWorkflow: "calls workflow",
+		definitions.CallsElicit: "asks:", definitions.CallsApprove: "asks for approval:",
+		definitions.CallsProbe: "may find out with", definitions.CallsUndo: "may undo with",
 	}
-	return call.String()
+	line := fmt.Sprintf("line %d", c.Line)
+	if c.File != "script" {
+		line += " of " + c.File
+	}
+	line += ": " + cmp.Or(what[c.Kind], c.Kind)
+	switch c.Kind {
+	case definitions.CallsTool, definitions.CallsIterate, definitions.CallsProbe, definitions.CallsUndo, definitions.CallsWorkflow:
+		line += " " + cmp.Or(c.Tool, c.Name, computed)
+		if c.Effect != "" {
+			line += fmt.Sprintf(" (%s)", c.Effect)
+		}
+	case definitions.CallsElicit, definitions.CallsApprove:
+		line += " " + cmp.Or(Line(c.Message), computed)
+	}
+	if c.Again {
+		line += ", perhaps several times"
+	}
+	return line
 }
 
 func plannedCalls(n *definitions.Node) []PlannedScriptCall {

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -486,18 +486,18 @@ func TestAttackWhatApproversReadOnThePage(t *testing.T) {
 	_, ended := b.get("/approvals/deploy/2")
 	_, login := w.open("").get("/approvals/login?to=/approvals/" + url.PathEscape(evil))
 	for name, body := range map[string]string{"the run": page, "the list": list, "after a wrong answer": wrong, "a failed run": ended, "the sign-in": login} {
-		if i := strings.IndexFunc(body, visible.Hidden); i >= 0 {
+		if i := strings.IndexFunc(body, view.Hidden); i >= 0 {
 			t.Errorf("%s has a hidden character: %q", name, body[max(0, i-60):min(len(body), i+20)])
 		}
 		hasNot(t, body, `\u003c`, "\\u202e")
 	}
 	page = strings.ReplaceAll(page, "&#43;", "+")
 	const shown = "pay[U+202E]54321-[U+202C][U+200B][U+001B][2K[U+E0041]&lt;h1&gt;"
-	has(t, page, "Pay[U+0000]?\n"+shown, `<bdi>&#34;`+shown+`&#34;</bdi>`, "if left empty: "+shown, html.EscapeString(visible.Advice))
+	has(t, page, "Pay[U+0000]?\n"+shown, `<bdi>&#34;`+shown+`&#34;</bdi>`, "if left empty: "+shown, html.EscapeString(view.Advice))
 	if n := strings.Count(page, shown); n < 20 {
 		t.Errorf("the text is shown %d times:\n%s", n, page)
 	}
-	hasNot(t, w.plainPage(t), visible.Advice)
+	hasNot(t, w.plainPage(t), view.Advice)
 
 	// What is chosen is the value, not how it is shown.
 	sent := regexp.MustCompile(`(?s)name="question" value="([^"]*)">.*name="token" value="([^"]*)">.*name="([^"]*)" type="text" value="xx"`).FindStringSubmatch(wrong)

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions/view"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 // An entry is a form as it is filled in on the page.
@@ -102,7 +101,7 @@ func (f *field) Skips() bool { return !f.Required && f.Default == nil }
 func exact(text string) template.HTML {
 	var b strings.Builder
 	for _, r := range text {
-		if visible.Hidden(r) {
+		if view.Hidden(r) {
 			fmt.Fprintf(&b, "&#%d;", r)
 		} else {
 			b.WriteString(html.EscapeString(string(r)))

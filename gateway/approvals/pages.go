@@ -11,9 +11,9 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 //go:embed pages.html
@@ -116,9 +116,9 @@ var marked = regexp.MustCompile(`\[(U(\+|&#43;)[0-9A-F]{4,6}|0x[0-9A-F]{2})\]`)
 // withMarks has a whole page show what cannot be seen. Text of others never has
 // the place in it, since it is escaped.
 func withMarks(page string) string {
-	shown, advice := visible.Text(page), ""
+	shown, advice := view.Text(page), ""
 	if marked.MatchString(shown) {
-		advice = `<p class="notice" role="alert">` + visible.Advice + "</p>"
+		advice = `<p class="notice" role="alert">` + view.Advice + "</p>"
 	}
 	return strings.Replace(shown, placeOfMarks, advice, 1)
 }

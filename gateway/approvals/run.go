@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -50,7 +50,7 @@ type question struct {
 func (in *inbox) question(who auth.Identity, run *runs.Run, e runs.Elicitation) question {
 	return question{
 		ID: e.ID, Tool: run.Tool, Run: run.ID, Caller: person(who, run.Caller),
-		Step: string(e.StepPath), Message: visible.Text(e.Message), // HTML cannot have U+0000
+		Step: string(e.StepPath), Message: view.Text(e.Message), // HTML cannot have U+0000
 		Words: words(e.Kind), Call: in.parkedCall(e),
 		Opened: in.moment(e.Opened), Expires: in.moment(e.Expires), Became: became(who, e),
 	}
@@ -217,7 +217,7 @@ func ended(o *runs.Outcome) (result, failure string) {
 }
 
 // pretty is JSON for reading, to the digit.
-func pretty(raw json.RawMessage) string { return bounded(visible.JSON(raw)) }
+func pretty(raw json.RawMessage) string { return bounded(view.JSON(raw)) }
 
 func bounded(text string) string {
 	if len(text) > maxShown {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -21,7 +21,7 @@ func TestAttackHiddenInDetails(t *testing.T) {
 		Arguments:  json.RawMessage(`{"to":"\u202e54321-\u202c","b":"` + "\u202e54321-\u202c" + `"}`),
 	}
 	for what, shown := range map[string]string{"summary": summary(req), "details": details(req, workflows.Pinned{})} {
-		if strings.ContainsFunc(shown, visible.Hidden) || strings.Contains(shown, `\u202e`) || !strings.Contains(shown, "ann[U+202E]") {
+		if strings.ContainsFunc(shown, view.Hidden) || strings.Contains(shown, `\u202e`) || !strings.Contains(shown, "ann[U+202E]") {
 			t.Errorf("%s: %+q", what, shown)
 		}
 		if n := strings.Count(shown, "\n- **caller** "); n > 1 {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -69,7 +69,7 @@ var outcomes = map[Meaning]string{
 
 func outcome(e Elicitation) string {
 	if e.Decision == "" {
-		if content := visible.JSONLine(e.Content); content != "{}" {
+		if content := view.JSONLine(e.Content); content != "{}" {
 			return content
 		}
 		return ""
@@ -77,7 +77,7 @@ func outcome(e Elicitation) string {
 	text := cmp.Or(outcomes[e.Decision], string(e.Decision))
 	var d Reconciled
 	if e.Kind == Reconciliation && json.Unmarshal(e.Content, &d) == nil && d.Result != "" {
-		text += ", with the result " + visible.Text(d.Result)
+		text += ", with the result " + view.Text(d.Result)
 	}
 	return text
 }

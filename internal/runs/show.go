@@ -10,8 +10,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs/history"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -127,7 +127,7 @@ func NumberedLines(script string) string {
 	script = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(script)
 	lines := strings.Split(strings.TrimRight(script, "\n"), "\n")
 	for i, line := range lines {
-		lines[i] = fmt.Sprintf("%3d  %s", i+1, visible.Text(line))
+		lines[i] = fmt.Sprintf("%3d  %s", i+1, view.Text(line))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -189,7 +189,7 @@ func checkSize(id RunID, in workflows.RunInput) error {
 // summary is the line with which the Web UI lists the run.
 func summary(req StartRequest) string {
 	line := req.Definition.Name + " called by " + callerName(req.Caller)
-	return clip(visible.Line(line), maxSummary)
+	return clip(view.Line(line), maxSummary)
 }
 
 func callerName(c Caller) string {
@@ -208,16 +208,16 @@ func details(req StartRequest, pinned workflows.Pinned) string {
 	}
 	fmt.Fprintf(&b, "- **tool** %s\n", req.Definition.Name)
 	fmt.Fprintf(&b, "- **definition** %s, `%s`\n", version, shortDigest(pinned.Digest))
-	fmt.Fprintf(&b, "- **caller** %s\n", visible.Line(callerName(req.Caller)))
+	fmt.Fprintf(&b, "- **caller** %s\n", view.Line(callerName(req.Caller)))
 	if req.Caller.Client != "" {
-		fmt.Fprintf(&b, "- **client** %s\n", visible.Line(req.Caller.Client))
+		fmt.Fprintf(&b, "- **client** %s\n", view.Line(req.Caller.Client))
 	}
 	// A fence longer than any in the arguments cannot be closed by them.
 	fence := "```"
 	for strings.Contains(string(req.Arguments), fence) {
 		fence += "`"
 	}
-	fmt.Fprintf(&b, "\n%sjson\n%s\n%s\n", fence, clip(visible.JSON(req.Arguments), maxShown), fence)
+	fmt.Fprintf(&b, "\n%sjson\n%s\n%s\n", fence, clip(view.JSON(req.Arguments), maxShown), fence)
 	return b.String()
 }
 

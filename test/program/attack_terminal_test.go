@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // disguisedTransfer asks about an argument that its caller has made up, by a form
@@ -102,7 +102,7 @@ func TestAttackTerminal(t *testing.T) {
 		onlySteersItself(t, term)
 	}
 	piped, _, err := d.try(t, "runs", "show", id)
-	if err != nil || !strings.Contains(piped, `"to":"…[U+202E]54321-[U+202C]`) || strings.ContainsFunc(piped, visible.Hidden) {
+	if err != nil || !strings.Contains(piped, `"to":"…[U+202E]54321-[U+202C]`) || strings.ContainsFunc(piped, view.Hidden) {
 		t.Errorf("into a pipe, runs show prints %q, %v", piped, err)
 	}
 }
@@ -137,7 +137,7 @@ func onlySteersItself(t *testing.T, term *terminal) {
 	t.Helper()
 	text := term.text()
 	text = ownStyles.ReplaceAllString(text, "")
-	if i := strings.IndexFunc(text, visible.Hidden); i >= 0 {
+	if i := strings.IndexFunc(text, view.Hidden); i >= 0 {
 		t.Errorf("the terminal is sent %q", text[max(0, i-40):min(len(text), i+40)])
 	}
 }

@@ -1,10 +1,4 @@
-// Package visible shows text to people as it is. Characters that are invisible, control
-// a terminal, change the order of others or are drawn over them become marks such as [U+202E]: what people
-// approve is what runs.
-//
-// All text for people goes through it: the approvals page, terminal output, and
-// elicitations in MCP clients.
-package visible
+package view
 
 import (
 	"fmt"
@@ -12,6 +6,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 )
+
+// All text for people (the approvals page, terminal output, elicitations in MCP clients)
+// is shown as it is: characters that are invisible, control a terminal, change the order
+// of others or are drawn over them become marks such as [U+202E]. What people approve is
+// what runs.
 
 // Advice explains the marks.
 const Advice = "Marks such as [U+202E] are for characters that cannot be seen, or that change the order of others. They are part of the text."

@@ -1,4 +1,4 @@
-package visible_test
+package view_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // TestAttackHiddenCharacters: what cannot be seen, or changes what is seen of other
@@ -40,14 +40,14 @@ func TestAttackHiddenCharacters(t *testing.T) {
 		"U+202E and [U+202E]": "U+202E and [U+202E]",
 		"\ufffd":              "\ufffd",
 	} {
-		if got := visible.Text(text); got != want {
+		if got := view.Text(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
-		if again := visible.Text(visible.Text(text)); again != want {
+		if again := view.Text(view.Text(text)); again != want {
 			t.Errorf("%q is shown the second time as %q", text, again)
 		}
 	}
-	if got := visible.Line("approve\n  2. decline\u202e"); got != "approve 2. decline[U+202E]" {
+	if got := view.Line("approve\n  2. decline\u202e"); got != "approve 2. decline[U+202E]" {
 		t.Errorf("a label of two lines is shown as %q", got)
 	}
 }
@@ -65,7 +65,7 @@ func TestAttackEveryFormatCharacter(t *testing.T) {
 		if r == '\n' || r == '\t' || unicode.Is(unicode.Prepended_Concatenation_Mark, r) || !utf8.ValidRune(r) {
 			continue
 		}
-		if shown := visible.Text(string(r)) == string(r); hides && shown || !hides && !shown && unicode.IsPrint(r) && !unicode.Is(unicode.Variation_Selector, r) {
+		if shown := view.Text(string(r)) == string(r); hides && shown || !hides && !shown && unicode.IsPrint(r) && !unicode.Is(unicode.Variation_Selector, r) {
 			t.Errorf("U+%04X is shown as it is: %v", r, shown)
 		}
 	}
@@ -75,7 +75,7 @@ func TestAttackEveryFormatCharacter(t *testing.T) {
 func TestAttackManyStyles(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	if _, err := visible.NewWriter(io.Discard, map[rune]string{'\ue000': "\x1b[1m"}).Write([]byte(strings.Repeat("x\ue000", 400_000))); err != nil {
+	if _, err := view.NewWriter(io.Discard, map[rune]string{'\ue000': "\x1b[1m"}).Write([]byte(strings.Repeat("x\ue000", 400_000))); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took > 10*time.Second {
@@ -90,16 +90,16 @@ func TestJSON(t *testing.T) {
 	raw := []byte(`{"b":"\u003ch1\u003e & \u00fc","a":[1.50,12345678901234567890],"z\u202e":"x\u202e\ud83d\ude00\udb40\udc41","n":"a\nb\t\"\\ \u0001","u":"\\u202e"}`)
 	want := "{\n  \"b\": \"<h1> & ü\",\n  \"a\": [\n    1.50,\n    12345678901234567890\n  ],\n  \"z[U+202E]\": \"x[U+202E]😀[U+E0041]\",\n" +
 		"  \"n\": \"a\\nb\\t\\\"\\\\ [U+0001]\",\n  \"u\": \"\\\\u202e\"\n}"
-	if got := visible.JSON(raw); got != want {
+	if got := view.JSON(raw); got != want {
 		t.Errorf("JSON gives\n%s\nwant\n%s", got, want)
 	}
-	if got, want := visible.JSONLine([]byte(`["a`+strings.Repeat("\u20e4", 5)+`"]`)), `["a`+strings.Repeat("\u20e4", 4)+`[U+20E4]"]`; got != want {
+	if got, want := view.JSONLine([]byte(`["a`+strings.Repeat("\u20e4", 5)+`"]`)), `["a`+strings.Repeat("\u20e4", 4)+`[U+20E4]"]`; got != want {
 		t.Errorf("JSONLine gives %s, want %s", got, want)
 	}
-	if got := visible.JSONLine([]byte(`{ "a": "\u003c" }`)); got != `{"a":"<"}` {
+	if got := view.JSONLine([]byte(`{ "a": "\u003c" }`)); got != `{"a":"<"}` {
 		t.Errorf("JSONLine gives %s", got)
 	}
-	exact := visible.Exact(raw)
+	exact := view.Exact(raw)
 	var before, after any
 	if json.Unmarshal(raw, &before) != nil || json.Unmarshal(exact, &after) != nil {
 		t.Fatalf("Exact gives no JSON: %s", exact)
@@ -111,10 +111,10 @@ func TestJSON(t *testing.T) {
 	if err := json.NewEncoder(&y).Encode(after); err != nil {
 		t.Fatal(err)
 	}
-	if x.String() != y.String() || !bytes.Contains(exact, []byte(`x\u202e😀\udb40\udc41`)) || !bytes.Contains(exact, []byte("<h1> & ü")) || strings.ContainsFunc(string(exact), visible.Hidden) {
+	if x.String() != y.String() || !bytes.Contains(exact, []byte(`x\u202e😀\udb40\udc41`)) || !bytes.Contains(exact, []byte("<h1> & ü")) || strings.ContainsFunc(string(exact), view.Hidden) {
 		t.Errorf("Exact gives %s", exact)
 	}
-	if got := visible.JSON([]byte("{")); got != "" {
+	if got := view.JSON([]byte("{")); got != "" {
 		t.Errorf("no JSON gives %q", got)
 	}
 }
@@ -127,7 +127,7 @@ func FuzzExact(f *testing.F) {
 		if !json.Valid(raw) {
 			return
 		}
-		exact := visible.Exact(raw)
+		exact := view.Exact(raw)
 		var before, after any
 		unreadable := json.Unmarshal(raw, &before) != nil
 		if failed := json.Unmarshal(exact, &after) != nil; failed != unreadable {
@@ -138,8 +138,8 @@ func FuzzExact(f *testing.F) {
 		if !bytes.Equal(x, y) {
 			t.Errorf("%q is %s, and becomes %s", raw, x, y)
 		}
-		for _, shown := range []string{visible.JSON(raw), string(exact)} {
-			if strings.ContainsFunc(strings.ReplaceAll(shown, "\ufe0f", ""), visible.Hidden) {
+		for _, shown := range []string{view.JSON(raw), string(exact)} {
+			if strings.ContainsFunc(strings.ReplaceAll(shown, "\ufe0f", ""), view.Hidden) {
 				t.Errorf("%q is shown as %q", raw, shown)
 			}
 		}
@@ -154,7 +154,7 @@ func TestAttackWriter(t *testing.T) {
 	want := "a[U+202E]b [U+001B][2Jü <b>bold</b> 世界[U+E0041]"
 	for cut := 1; cut <= len(text); cut++ {
 		var b bytes.Buffer
-		w := visible.NewWriter(&b, map[rune]string{'\ufdd0': "<b>", '\ufdd1': "</b>"})
+		w := view.NewWriter(&b, map[rune]string{'\ufdd0': "<b>", '\ufdd1': "</b>"})
 		for rest := []byte(text); len(rest) > 0; rest = rest[min(cut, len(rest)):] {
 			if n, err := w.Write(rest[:min(cut, len(rest))]); err != nil || n != min(cut, len(rest)) {
 				t.Fatal(n, err)
