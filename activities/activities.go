@@ -84,19 +84,16 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 	r.RegisterActivityWithOptions(a.RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
 }
 
-// CallTool calls a backend tool once.
+// CallTool calls a backend tool once: if the run may call it, if no earlier attempt has
+// left a result or an unknown outcome, and when it is its turn.
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 	began, info := time.Now(), activity.GetInfo(ctx)
 	ctx, release := backends.Hold(ctx)
 	defer release()
 	departs := a.departure(call, info)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
-	var err error
-	switch {
-	case a.opts.Permits == nil && call.Ruled:
-		return workflows.ToolResult{}, a.report(ctx)(attempt.Unruled())
-	case a.opts.Permits != nil && !a.opts.Permits(call):
-		return workflows.ToolResult{}, a.report(ctx)(attempt.Denied())
+	if err := a.permit(ctx, attempt); err != nil {
+		return workflows.ToolResult{}, err
 	}
 	progress := make(chan backends.Progress, 1)
 	alive := func() func() { return keepAlive(ctx, call.StepPath, progress) }
@@ -104,25 +101,16 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		var done func()
 		ctx, done = underWay(ctx)
 		defer done()
+		if a.line == nil || call.SearchHistory || call.Unread {
+			defer alive()()
+		}
 	}
-	if !info.IsLocalActivity && (a.line == nil || call.SearchHistory || call.Unread) {
-		stop := alive()
-		defer stop()
-	}
-	if attempt, err = a.following(ctx, attempt, info); err != nil {
+	attempt, earlier, err := a.earlier(ctx, attempt, info)
+	switch {
+	case err != nil:
 		return workflows.ToolResult{}, err
-	}
-	if call.Unread && a.opts.SentUnread != nil {
-		if err := a.neverSent(ctx, attempt, info); err != nil {
-			return workflows.ToolResult{}, err
-		}
-	}
-	if call.SearchHistory {
-		if result, err := a.before(ctx, attempt, info); err != nil {
-			return workflows.ToolResult{}, err
-		} else if result != nil {
-			return *result, nil
-		}
+	case earlier != nil:
+		return *earlier, nil
 	}
 	res, err := a.inTurn(ctx, attempt, departs, alive, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
@@ -131,27 +119,59 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		Progress: func(p backends.Progress) { offer(progress, p) },
 		Leaving:  departs.leave,
 	})
+	if err != nil {
+		return workflows.ToolResult{}, a.failed(ctx, attempt, info, err)
+	}
+	result, err := a.answered(ctx, attempt, info, res)
+	if err == nil && info.IsLocalActivity {
+		result.Took = time.Since(began)
+	}
+	return result, err
+}
+
+// permit is the failure of a call that its run may not make; nil = it may.
+func (a *Activities) permit(ctx context.Context, attempt workflows.Attempt) error {
+	switch {
+	case a.opts.Permits == nil && attempt.Call.Ruled:
+		return a.report(ctx)(attempt.Unruled())
+	case a.opts.Permits != nil && !a.opts.Permits(attempt.Call):
+		return a.report(ctx)(attempt.Denied())
+	}
+	return nil
+}
+
+// failed is the failure of an attempt that was not made, or that gave no result.
+func (a *Activities) failed(ctx context.Context, attempt workflows.Attempt, info activity.Info, err error) error {
 	var held *heldError
 	switch {
 	case errors.As(err, &held):
-		return workflows.ToolResult{}, attempt.ReportHold(held.hold())
+		return attempt.ReportHold(held.hold())
 	case errors.Is(err, errTimeUp): // there is no more for another attempt
 		e, _ := attempt.TimedOut()
-		return workflows.ToolResult{}, a.report(ctx)(e, false)
-	case err != nil:
-		e, repeat := unanswered(ctx, attempt, err)
-		repeat = repeat && !stepIsOver(attempt, info)
-		if pause := askedPause(err); repeat && e.Code == codes.BackendUnavailable && worthShowing(attempt, info, pause) {
-			_ = a.report(ctx)(e, repeat)
-			return workflows.ToolResult{}, attempt.ReportUnreachable(e, pause)
-		}
-		return workflows.ToolResult{}, a.reportAfter(ctx, e, repeat, askedPause(err))
-	case res.IsError:
+		return a.report(ctx)(e, false)
+	}
+	e, repeat := unanswered(ctx, attempt, err)
+	repeat = repeat && !stepIsOver(attempt, info)
+	var pause time.Duration // that the backend asks for
+	if ce := (*backends.CallError)(nil); errors.As(err, &ce) {
+		pause = ce.RetryAfter
+	}
+	if repeat && e.Code == codes.BackendUnavailable && worthShowing(attempt, info, pause) {
+		_ = a.report(ctx)(e, repeat)
+		return attempt.ReportUnreachable(e, pause)
+	}
+	return a.reportAfter(ctx, e, repeat, pause)
+}
+
+// answered is the result of a call from the answer of its backend, or the failure of one
+// whose answer is an error or cannot be kept.
+func (a *Activities) answered(ctx context.Context, attempt workflows.Attempt, info activity.Info, res *backends.Result) (workflows.ToolResult, error) {
+	if res.IsError {
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Answered(Message(res)))
 	}
 	result, err := attempt.Succeeded(res.Structured, blocks(res.Content))
 	if err != nil {
-		a.logger.InfoContext(ctx, "the output of a tool cannot be used", "run", call.RunID, "step", call.StepPath, "tool", call.Tool, "error", err)
+		a.logger.InfoContext(ctx, "the output of a tool cannot be used", "run", attempt.Call.RunID, "step", attempt.Call.StepPath, "tool", attempt.Call.Tool, "error", err)
 		return workflows.ToolResult{}, err
 	}
 	if info.IsLocalActivity && record.PayloadSize(result.Output) > workflows.MaxLocalResultSize {
@@ -159,9 +179,6 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	}
 	if e := a.noRoom(ctx, attempt, info, result); e != nil {
 		return workflows.ToolResult{}, a.report(ctx)(e, false)
-	}
-	if info.IsLocalActivity {
-		result.Took = time.Since(began)
 	}
 	return result, nil
 }
@@ -185,22 +202,6 @@ func (a *Activities) noRoom(ctx context.Context, attempt workflows.Attempt, info
 	return attempt.NoRoom(size, result)
 }
 
-// before is the result of the call from before the run was reset; nil = the call can be
-// made.
-func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
-	if a.opts.CallBefore == nil {
-		return nil, a.report(ctx)(attempt.SentBefore())
-	}
-	result, unknown, err := a.opts.CallBefore(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
-	switch {
-	case err != nil:
-		return nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))
-	case unknown:
-		return nil, a.report(ctx)(attempt.SentBefore())
-	}
-	return result, nil
-}
-
 func blocks(content []backends.Content) []workflows.ContentBlock {
 	blocks := make([]workflows.ContentBlock, len(content))
 	for i, c := range content {
@@ -219,15 +220,6 @@ func (a *Activities) reportAfter(ctx context.Context, e *workflows.Error, repeat
 	a.logger.InfoContext(ctx, "tool call failed", "run", e.RunID, "step", e.StepPath, "tool", e.Tool,
 		"attempt", e.Attempt, "code", e.Code, "retry", repeat, "error", e.Message)
 	return workflows.ReportAfter(e, repeat, pause)
-}
-
-// askedPause is the pause that a backend asks for; 0 = none.
-func askedPause(err error) time.Duration {
-	var ce *backends.CallError
-	if !errors.As(err, &ce) {
-		return 0
-	}
-	return ce.RetryAfter
 }
 
 // showUnreachable is how long a call is repeated, or must pause, before its run shows

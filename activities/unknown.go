@@ -24,6 +24,26 @@ type SentUnread func(ctx context.Context, runID, execution, activityID, key stri
 // askAgain is the pause between two queries to Temporal.
 const askAgain = 500 * time.Millisecond
 
+// earlier reads what became of the attempts before, also of those that were made in
+// another activity or before a reset: the result of one, a failure if the outcome of one
+// forbids another attempt, or neither, and the attempt completed with what they leave open.
+func (a *Activities) earlier(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, *workflows.ToolResult, error) {
+	attempt, err := a.following(ctx, attempt, info)
+	if err != nil {
+		return attempt, nil, err
+	}
+	if attempt.Call.Unread && a.opts.SentUnread != nil {
+		if err := a.neverSent(ctx, attempt, info); err != nil {
+			return attempt, nil, err
+		}
+	}
+	if !attempt.Call.SearchHistory {
+		return attempt, nil, nil
+	}
+	result, err := a.before(ctx, attempt, info)
+	return attempt, result, err
+}
+
 // following completes an attempt with the outcome of the one before, or returns an
 // error if that forbids another attempt.
 func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, error) {
@@ -116,4 +136,20 @@ func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, i
 		return a.report(ctx)(attempt.Lost("what became of an attempt before was not told"))
 	}
 	return nil
+}
+
+// before is the result of the call from before the run was reset; nil = the call can be
+// made.
+func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
+	if a.opts.CallBefore == nil {
+		return nil, a.report(ctx)(attempt.SentBefore())
+	}
+	result, unknown, err := a.opts.CallBefore(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
+	switch {
+	case err != nil:
+		return nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))
+	case unknown:
+		return nil, a.report(ctx)(attempt.SentBefore())
+	}
+	return result, nil
 }
