@@ -117,26 +117,12 @@ func (cs *calls) noteCall(q request, digest string, output json.RawMessage) {
 // send makes a call as soon as there is room for it. One that the limits of its
 // backend hold back was not made.
 func (cs *calls) send(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Hold, *Error) {
-	if err := cmp.Or(ctx.Err(), cs.budget.waitWhileDraining(ctx)); err != nil {
-		return ParkedCall{}, nil, q.failure(err)
-	}
-	if err := cs.awaitHistoryRoom(ctx, q); err != nil {
-		return ParkedCall{}, nil, err
-	}
-	if err := cs.slots.Acquire(ctx, 1); err != nil {
-		return ParkedCall{}, nil, q.failure(err)
+	if failure := cs.awaitSlot(ctx, q); failure != nil {
+		return ParkedCall{}, nil, failure
 	}
 	defer cs.slots.Release(1)
-	for q.tool.Effect != definitions.Read {
-		if err := cs.tasks.readyToSend(ctx, record.PayloadSize(q.args)); err != nil {
-			return ParkedCall{}, nil, q.failure(err)
-		}
-		if cs.hasHistoryRoom(ctx, q) {
-			break
-		}
-		if err := cs.awaitHistoryRoom(ctx, q); err != nil { // others were sent meanwhile
-			return ParkedCall{}, nil, err
-		}
+	if failure := cs.awaitTask(ctx, q); failure != nil {
+		return ParkedCall{}, nil, failure
 	}
 	key := idempotencyKey(cs.in.Lineage, cs.in.Within+string(cmp.Or(q.keyPath, q.path)), digest)
 	sent := newParkedCall(ctx, q, key)
@@ -144,36 +130,81 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 	cs.budget.begins()
 	cs.results.begins(q.tool.Name)
 	scheduled, began := cs.tasks.current(ctx).number, workflow.Now(ctx)
-	err := cs.perform(ctx, q, ToolCall{
-		RunID: cs.id, StepID: q.path.Top(), StepPath: q.path,
-		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
-		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
-		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: cs.in.Caller, Ruled: cs.in.Ruled, As: cs.actsAs(),
-		MaxExpansion: cs.in.MaxValue, Decided: workflow.Now(ctx), SearchHistory: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: cs.holds.isUnread(q.path), Waits: q.waits,
-		Beside: cs.program.Beside(q.path), Parent: cs.wantedBy(q), Ends: cs.ends(ctx, q),
-	}, result)
+	err := cs.perform(ctx, q, cs.toolCall(ctx, q, key), result)
 	cs.budget.ends()
 	cs.results.came(q.tool.Name, result)
-	if err != nil && ctx.Err() != nil && cs.tasks.stillIn(ctx, scheduled) {
+	switch {
+	case err == nil:
+		cs.sent.cameBack(q, nil)
+		return sent, nil, nil
+	case ctx.Err() != nil && cs.tasks.stillIn(ctx, scheduled):
 		cs.sent.notSent(q)
 		return sent, nil, q.failure(ctx.Err())
 	}
-	if err != nil {
-		failure, hold := q.failure(err), q.holdOf(err)
-		if hold != nil && failure.Category != codes.CategoryHeld { // its process died before the call was sent
+	hold, failure := cs.failed(ctx, q, err, began)
+	cs.sent.cameBack(q, failure)
+	return sent, hold, failure
+}
+
+// awaitSlot waits until the run may make another call, which takes one of its slots.
+func (cs *calls) awaitSlot(ctx workflow.Context, q request) *Error {
+	if err := cmp.Or(ctx.Err(), cs.budget.waitWhileDraining(ctx)); err != nil {
+		return q.failure(err)
+	}
+	if failure := cs.awaitHistoryRoom(ctx, q); failure != nil {
+		return failure
+	}
+	if err := cs.slots.Acquire(ctx, 1); err != nil {
+		return q.failure(err)
+	}
+	return nil
+}
+
+// awaitTask waits for a workflow task in which a write may be sent. A read needs none.
+func (cs *calls) awaitTask(ctx workflow.Context, q request) *Error {
+	for q.tool.Effect != definitions.Read {
+		if err := cs.tasks.readyToSend(ctx, record.PayloadSize(q.args)); err != nil {
+			return q.failure(err)
+		}
+		if cs.hasHistoryRoom(ctx, q) {
+			break
+		}
+		if failure := cs.awaitHistoryRoom(ctx, q); failure != nil { // others were sent meanwhile
+			return failure
+		}
+	}
+	return nil
+}
+
+// toolCall is the input of the activity that makes a call.
+func (cs *calls) toolCall(ctx workflow.Context, q request, key string) ToolCall {
+	return ToolCall{
+		RunID: cs.id, StepID: q.path.Top(), StepPath: q.path,
+		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
+		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument, IdempotencyKey: key,
+		MaxAttempts: max(attempts(q.onError)-q.used, 1), MaxExpansion: cs.in.MaxValue,
+		Caller: cs.in.Caller, Ruled: cs.in.Ruled, As: cs.actsAs(),
+		Decided: workflow.Now(ctx), Waits: q.waits, Unread: cs.holds.isUnread(q.path),
+		SearchHistory: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect),
+		Beside:        cs.program.Beside(q.path), Parent: cs.wantedBy(q), Ends: cs.ends(ctx, q),
+	}
+}
+
+// failed is the failure of a call that began at a time, and the hold of one that was held
+// back; nil = it was not.
+func (cs *calls) failed(ctx workflow.Context, q request, err error, began time.Time) (*Hold, *Error) {
+	failure, lost := q.failureOf(err)
+	hold := q.holdOf(err)
+	if hold != nil {
+		hold.took = workflow.Now(ctx).Sub(began)
+		if failure.Category != codes.CategoryHeld { // its process died before the call was sent
 			failure, _ = Attempt{Number: failure.Attempt}.Held(hold.Why)
 		}
-		if hold != nil {
-			hold.took = workflow.Now(ctx).Sub(began)
-		}
-		if failure.Category == codes.CategoryOutcomeUnknown {
-			cs.countLost(ctx, q, err)
-		}
-		cs.sent.cameBack(q, failure)
-		return sent, hold, failure
 	}
-	cs.sent.cameBack(q, nil)
-	return sent, nil, nil
+	if lost && failure.Category == codes.CategoryOutcomeUnknown {
+		cs.countLost(ctx, q)
+	}
+	return hold, failure
 }
 
 // ends is when a call must no longer be sent, as the run or one above it is over then.

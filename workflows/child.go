@@ -159,21 +159,7 @@ type childEnd struct {
 // execution of this one that nothing is known of any more has started it.
 func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, digest string) childEnd {
 	call := newCalled(c.path, childID(in), c.workflow)
-	options := workflow.ChildWorkflowOptions{
-		WorkflowID: call.id, WaitForCancellation: true,
-		// Temporal takes a run that continues as new for one that has closed.
-		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
-		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		Memo:                  map[string]any{MemoParent: *in.Parent, MemoStarted: workflow.Now(ctx).UTC()},
-		TypedSearchAttributes: childAttributes(ctx, in),
-		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, c.path, cs.id),
-		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, c.path, cs.id),
-	}
-	if in.Resumption != nil {
-		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
-		delete(options.Memo, MemoStarted) // it has begun before
-		options.Memo[MemoResumption] = Resumption{Of: in.Resumption.Of, Time: in.Resumption.Time}
-	}
+	options := cs.childOptions(ctx, call, in)
 	if err := cs.budget.waitWhileDraining(ctx); err != nil {
 		return childEnd{call: call, err: err}
 	}
@@ -196,17 +182,43 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 	cs.budget.begins()
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
 	cs.budget.ends()
-	if err == nil || temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+	exists := temporal.IsWorkflowExecutionAlreadyStartedError(err)
+	if err == nil || exists {
 		cs.journal.Amend(c.path, record.Child{Digest: digest, ID: call.id, Started: true})
 	}
-	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+	if exists {
 		ended()
 		cs.dismiss(ctx, call)
 		return cs.adopt(ctx, call)
 	}
+	return cs.awaitChild(ctx, call, future, ended)
+}
+
+// childOptions are how Temporal starts a called run.
+func (cs *children) childOptions(ctx workflow.Context, call *called, in *RunInput) workflow.ChildWorkflowOptions {
+	options := workflow.ChildWorkflowOptions{
+		WorkflowID: call.id, WaitForCancellation: true,
+		// Temporal takes a run that continues as new for one that has closed.
+		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		Memo:                  map[string]any{MemoParent: *in.Parent, MemoStarted: workflow.Now(ctx).UTC()},
+		TypedSearchAttributes: childAttributes(ctx, in),
+		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, call.path, cs.id),
+		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, call.path, cs.id),
+	}
+	if in.Resumption != nil {
+		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+		delete(options.Memo, MemoStarted) // it has begun before
+		options.Memo[MemoResumption] = Resumption{Of: in.Resumption.Of, Time: in.Resumption.Time}
+	}
+	return options
+}
+
+// awaitChild waits for the end of a run that this one has started; ended is called then.
+func (cs *children) awaitChild(ctx workflow.Context, call *called, future workflow.ChildWorkflowFuture, ended func()) childEnd {
 	var result RunResult
 	outcome := ChildOutcome{Result: &result}
-	err = future.Get(ctx, &result)
+	err := future.Get(ctx, &result)
 	if ended(); err != nil {
 		outcome = failedChild(err)
 	}

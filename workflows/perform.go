@@ -121,58 +121,65 @@ func (cs *calls) performInTurn(ctx workflow.Context, q request, call ToolCall, r
 
 // failure reports why a call gave no output.
 func (q request) failure(err error) *Error {
-	tool, path := q.tool, q.path
-	detail, lost := lastReport(err)
-	if !lost {
-		return detail
+	e, _ := q.failureOf(err)
+	return e
+}
+
+// failureOf is failure, and whether the call ended with an attempt that has reported
+// nothing: what a timeout wraps is the failure of the attempt before the one that it
+// ended.
+func (q request) failureOf(err error) (e *Error, lost bool) {
+	var (
+		te     *temporal.TimeoutError
+		app    *temporal.ApplicationError
+		report Error
+	)
+	if !errors.As(err, &app) || !app.HasDetails() || app.Details(&report) != nil {
+		return q.lostFailure(err, nil), true
 	}
+	if errors.As(err, &te) {
+		return q.lostFailure(err, &report), true
+	}
+	return &report, false
+}
+
+// lostFailure is the failure of a call whose last attempt has reported nothing; before is
+// what the attempt before has reported, nil = nothing.
+func (q request) lostFailure(err error, before *Error) *Error {
 	var te *temporal.TimeoutError
 	errors.As(err, &te)
-	e := &Error{Tool: tool.Name, Attempt: 1}
-	if detail != nil {
-		e.Attempt += detail.Attempt
+	e := &Error{Tool: q.tool.Name, Attempt: 1}
+	if before != nil {
+		e.Attempt += before.Attempt
 	}
 	switch {
 	case temporal.IsCanceledError(err):
-		e.Code, e.Category, e.Message = codes.Cancelled, codes.CategoryCancelled, fmt.Sprintf("step %s was cancelled", path)
+		e.Code, e.Category, e.Message = codes.Cancelled, codes.CategoryCancelled, fmt.Sprintf("step %s was cancelled", q.path)
 		return e
-	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && (Repeatable(tool.Effect) || nothingSent(te)):
+	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && (Repeatable(q.tool.Effect) || nothingSent(te)):
 		e.Code, e.Category, e.Retryable = codes.BackendUnavailable, codes.CategoryTool, true
-		e.Message = fmt.Sprintf("step %s: %s%s%s%s", path, tool.Name, unavailableWords, tool.Backend+unreachableWords, "no process keeps its limits")
-		e.EarlierUnknown = te.Unwrap() != nil && (detail == nil || detail.MayHaveHappened())
+		e.Message = fmt.Sprintf("step %s: %s%s%s%s", q.path, q.tool.Name, unavailableWords, q.tool.Backend+unreachableWords, "no process keeps its limits")
+		e.EarlierUnknown = te.Unwrap() != nil && (before == nil || before.MayHaveHappened())
 		return e
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT:
 		e.Code, e.Category = codes.WorkerLost, codes.CategoryTool
-		e.Message = fmt.Sprintf("step %s: the worker that called %s is gone", path, tool.Name)
+		e.Message = fmt.Sprintf("step %s: the worker that called %s is gone", q.path, q.tool.Name)
 	case te != nil:
 		e.Code, e.Category = codes.StepTimeout, codes.CategoryTimeout
-		e.Message = fmt.Sprintf("step %s timed out after %s", path, q.limit)
+		e.Message = fmt.Sprintf("step %s timed out after %s", q.path, q.limit)
 	default:
-		e.Code, e.Category, e.Message = codes.Internal, codes.CategoryInternal, fmt.Sprintf("step %s: calling %s: %s", path, tool.Name, err)
+		e.Code, e.Category, e.Message = codes.Internal, codes.CategoryInternal, fmt.Sprintf("step %s: calling %s: %s", q.path, q.tool.Name, err)
 	}
-	if detail != nil {
-		e.Message += "; the attempt before failed: " + detail.Message
+	if before != nil {
+		e.Message += "; the attempt before failed: " + before.Message
 	}
-	if Repeatable(tool.Effect) {
+	if Repeatable(q.tool.Effect) {
 		e.Retryable = true
 		return e
 	}
 	e.Category = codes.CategoryOutcomeUnknown
-	e.Message += fmt.Sprintf("; whether %s was executed is not known, so it is not called again", tool.Name)
+	e.Message += fmt.Sprintf("; whether %s was executed is not known, so it is not called again", q.tool.Name)
 	return e
-}
-
-// lastReport is the failure that an attempt of a call has reported last, nil = none has.
-// lost is whether the call ended with an attempt that has reported nothing: what a timeout
-// wraps is the failure of the attempt before the one that it ended.
-func lastReport(err error) (detail *Error, lost bool) {
-	var app *temporal.ApplicationError
-	var te *temporal.TimeoutError
-	var e Error
-	if errors.As(err, &app) && app.HasDetails() && app.Details(&e) == nil {
-		return &e, errors.As(err, &te)
-	}
-	return nil, true
 }
 
 // UnknownOutcomes is the metric that counts attempts whose outcome is unknown, with its
@@ -181,10 +188,7 @@ const UnknownOutcomes = "perdure.step.unknown_outcomes"
 
 // countLost counts a call with an unknown outcome that no worker has reported, and so not
 // counted.
-func (cs *calls) countLost(ctx workflow.Context, q request, err error) {
-	if _, lost := lastReport(err); !lost {
-		return
-	}
+func (cs *calls) countLost(ctx workflow.Context, q request) {
 	workflow.GetMetricsHandler(ctx).WithTags(map[string]string{
 		"perdure.tool": cs.in.Definition.Name, "gen_ai.tool.name": q.tool.Name, "perdure.backend": q.tool.Backend, "perdure.effect": string(q.tool.Effect),
 	}).Counter(UnknownOutcomes).Inc(1)

@@ -67,13 +67,13 @@ func checkReconciled(content json.RawMessage) error {
 	return err
 }
 
-// reconcile finds out what became of a call. Again reports that it was not executed and
-// is to be made.
+// reconcile finds out what became of a call, from its probe or else from a person. Again
+// reports that it was not executed and is to be made.
 func (cs *calls) reconcile(ctx workflow.Context, q request, u *UnknownCall) (result ToolResult, again bool, failure *Error) {
-	failure = &u.Error
 	p, err := q.findProbe()
-	if p == nil && err == nil && q.onUnknown != definitions.Ask && !u.Ask {
-		return ToolResult{}, false, failure
+	asks := q.onUnknown == definitions.Ask || u.Ask
+	if p == nil && err == nil && !asks {
+		return ToolResult{}, false, &u.Error
 	}
 	cs.noteUnknown(q, u)
 	var (
@@ -90,21 +90,25 @@ func (cs *calls) reconcile(ctx workflow.Context, q request, u *UnknownCall) (res
 		return ToolResult{Output: found.Result}, false, nil
 	case found.NotHappened:
 		return ToolResult{}, true, nil
+	case !asks:
+		return ToolResult{}, false, &u.Error
 	}
-	if q.onUnknown != definitions.Ask && !u.Ask {
-		return ToolResult{}, false, failure
-	}
+	return cs.askOutcome(ctx, q, u, said)
+}
+
+// askOutcome has a person decide what became of a call. said is what the probe has found.
+func (cs *calls) askOutcome(ctx workflow.Context, q request, u *UnknownCall, said string) (result ToolResult, again bool, failure *Error) {
+	given := u.Error // of the step, if the outcome stays unknown
 	answer, refused := cs.gates.park(ctx, Elicitation{
 		Kind: Reconciliation, Schema: reconciliationSchema, Call: &u.Call,
-		Message: fmt.Sprintf("%s.%s Was it? Its key is %s.", failure.Message, said, u.Call.Key),
+		Message: fmt.Sprintf("%s.%s Was it? Its key is %s.", given.Message, said, u.Call.Key),
 	}, q.path, u.Times)
-	if refused != nil && refused.Category == codes.CategoryLimit { // which does not make the outcome known
-		given := *failure
-		given.Message += "; nobody can be asked: " + refused.Message
-		return ToolResult{}, false, &given
-	}
 	if refused != nil {
-		return ToolResult{}, false, refused
+		if refused.Category != codes.CategoryLimit {
+			return ToolResult{}, false, refused
+		}
+		given.Message += "; nobody can be asked: " + refused.Message // which does not make the outcome known
+		return ToolResult{}, false, &given
 	}
 	var d Reconciled
 	if answer.Action == Accept && json.Unmarshal(answer.Content, &d) != nil {
@@ -117,7 +121,6 @@ func (cs *calls) reconcile(ctx workflow.Context, q request, u *UnknownCall) (res
 	case NotHappened:
 		return ToolResult{}, true, nil
 	}
-	given := *failure
 	if answer.AnsweredBy != "" {
 		given.Message += "; given up by " + answer.AnsweredBy
 	}
