@@ -40,6 +40,12 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 		return free, nil // it has too much to note already; rather join than repeat
 	}
 	x.joined = true
+	return j.listen(ctx, x, id)
+}
+
+// listen follows what the run notes of its requests, until one waits for it or was
+// answered, or no one has answered for long enough.
+func (j *joins) listen(ctx context.Context, x *exchange, id runs.RunID) (claimed, error) {
 	listening, cancel := context.WithCancel(ctx)
 	defer cancel()
 	over := time.NewTimer(noting)

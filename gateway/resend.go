@@ -32,18 +32,8 @@ const (
 // started, and no two start the same. Temporal's index is not asked: it lags
 // behind, and servers let it be asked a few times in a second only.
 func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
-	same := []string{"call", x.callerID, x.params.Name, string(req.Arguments)} // canonical, as Definition.Arguments gives them
-	if version := x.params.Meta.Version; version != "" {
-		same = append(same, version)
-	}
-	if x.params.Name == scriptTool {
-		same = append(same, req.Definition.Digest())
-	}
-	if forwarded := x.forwarded.Name(); forwarded != "" { // such as a tenant: then it is a call for another one
-		same = append(same, "forwarded", forwarded)
-	}
 	x.countsAnswer = true
-	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: j.now(), began: time.Now()}
+	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: callName(x, req), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
 	if web.Left(x.connected) && !x.outlives {
 		return runs.Started{}, errClientGone
@@ -62,34 +52,26 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 			return runs.Started{}, err
 		}
 	}
-	next := 0
-	for _, of := range a.eras() {
-		n, err := a.count(ctx, of)
-		if err != nil {
-			return runs.Started{}, err
-		}
-		if of == now {
-			next = n
-		}
-		for no := n - 1; no >= max(0, n-lookBack); no-- {
-			if lost, err := a.isLost(ctx, a.id(of, no)); err != nil || lost {
-				return runs.Started{ID: a.id(of, no), Attached: true}, err
-			}
-		}
+	lost, next, err := a.findLost(ctx, now)
+	if err != nil || lost != "" {
+		return runs.Started{ID: lost, Attached: true}, err
 	}
-	for no := next; no < next+maxAtOnce; no++ { // others start runs of parallel calls
-		started, err := a.start(ctx, req, now, no)
-		if err != nil || !started.Attached {
-			return started, err
-		}
-		if err := a.awaitClosing(ctx); err != nil {
-			return runs.Started{}, err
-		}
-		if lost, err := a.isLost(ctx, started.ID); err != nil || lost {
-			return started, err
-		}
+	return a.startNext(ctx, req, now, next)
+}
+
+// callName is the same for calls that are equal, of which one may be the other sent again.
+func callName(x *exchange, req runs.StartRequest) string {
+	same := []string{"call", x.callerID, x.params.Name, string(req.Arguments)} // canonical, as Definition.Arguments gives them
+	if version := x.params.Meta.Version; version != "" {
+		same = append(same, version)
 	}
-	return runs.Started{}, fmt.Errorf("too many calls of %s at once:  %w", a.tool, runs.ErrUnavailable)
+	if x.params.Name == scriptTool {
+		same = append(same, req.Definition.Digest())
+	}
+	if forwarded := x.forwarded.Name(); forwarded != "" { // such as a tenant: then it is a call for another one
+		same = append(same, "forwarded", forwarded)
+	}
+	return encode64(digest(same...)[:15])
 }
 
 // A resentCall is a call that may be one sent again.
@@ -162,6 +144,44 @@ func (a *resentCall) settled(of int64, next int) bool {
 		}
 	}
 	return true
+}
+
+// findLost looks among the last runs of the call for one that has lost its client; "" =
+// there is none. next is the number of the run after the last one of the era now.
+func (a *resentCall) findLost(ctx context.Context, now int64) (lost runs.RunID, next int, err error) {
+	for _, of := range a.eras() {
+		n, err := a.count(ctx, of)
+		if err != nil {
+			return "", 0, err
+		}
+		if of == now {
+			next = n
+		}
+		for no := n - 1; no >= max(0, n-lookBack); no-- {
+			if lost, err := a.isLost(ctx, a.id(of, no)); err != nil || lost {
+				return a.id(of, no), 0, err
+			}
+		}
+	}
+	return "", next, nil
+}
+
+// startNext starts the first run from a number on that nobody else starts, unless one of
+// those that others start at this moment has lost its client.
+func (a *resentCall) startNext(ctx context.Context, req runs.StartRequest, now int64, next int) (runs.Started, error) {
+	for no := next; no < next+maxAtOnce; no++ {
+		started, err := a.start(ctx, req, now, no)
+		if err != nil || !started.Attached {
+			return started, err
+		}
+		if err := a.awaitClosing(ctx); err != nil {
+			return runs.Started{}, err
+		}
+		if lost, err := a.isLost(ctx, started.ID); err != nil || lost {
+			return started, err
+		}
+	}
+	return runs.Started{}, fmt.Errorf("too many calls of %s at once: %w", a.tool, runs.ErrUnavailable)
 }
 
 // start starts a run of the call, if its client still waits: it may have sent the call

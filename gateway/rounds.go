@@ -74,32 +74,9 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 			return
 		}
 	}
-	now := run
-	reasons, pages, answered := st.unknownKeys(x.params.InputResponses), map[string]string{}, map[string]bool{}
-	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
-		raw, _, ok := answerTo(gate, st.Rounds[gate], st.Asked[gate], x.params.InputResponses)
-		if !ok || reasons[gate] != "" {
-			continue
-		}
-		if slices.Contains(st.URLs, gate) {
-			pages[gate] = actionOf(raw)
-			continue
-		}
-		var invalid *runs.InvalidAnswerError
-		now, err = cs.questions.answer(ctx, x.client, run, about{elicitation: gate, question: st.Asks[gate]}, raw)
-		run = cmp.Or(now, run)
-		switch {
-		case errors.As(err, &invalid):
-			reasons[gate] = invalid.Reason
-		case sent(err):
-			answered[gate] = true
-		case errors.Is(err, runs.ErrUnavailable):
-			cs.results.failed(x, st.Run, err)
-			return
-		case err != nil && !errors.Is(err, runs.ErrNoSuchGate) && !errors.Is(err, runs.ErrNotPermitted):
-			x.respond("", cs.results.finish(x.client, errorResult(st.Run, err)))
-			return
-		}
+	o, ok := cs.takeAnswers(ctx, x, &st, run)
+	if !ok {
+		return
 	}
 	if own && x.bind(st.Run) {
 		cs.calls.cancelRun(ctx, st.Run)
@@ -110,7 +87,42 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	cs.served.begin(st.Run, x)
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
-	cs.follows(ctx, x, at, renderOptions{resumed: true, run: now, reasons: reasons, pages: pages, answered: answered})
+	cs.follows(ctx, x, at, o)
+}
+
+// takeAnswers gives the answers of a request to its run, and how the call is rendered
+// then; false = the request has its response.
+func (cs *composites) takeAnswers(ctx context.Context, x *exchange, st *state, run *runs.Run) (o renderOptions, ok bool) {
+	o = renderOptions{resumed: true, run: run, reasons: st.unknownKeys(x.params.InputResponses), pages: map[string]string{}, answered: map[string]bool{}}
+	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
+		raw, _, given := answerTo(gate, st.Rounds[gate], st.Asked[gate], x.params.InputResponses)
+		if !given || o.reasons[gate] != "" {
+			continue
+		}
+		if slices.Contains(st.URLs, gate) {
+			o.pages[gate] = actionOf(raw)
+			continue
+		}
+		var (
+			invalid *runs.InvalidAnswerError
+			err     error
+		)
+		o.run, err = cs.questions.answer(ctx, x.client, run, about{elicitation: gate, question: st.Asks[gate]}, raw)
+		run = cmp.Or(o.run, run)
+		switch {
+		case errors.As(err, &invalid):
+			o.reasons[gate] = invalid.Reason
+		case sent(err):
+			o.answered[gate] = true
+		case errors.Is(err, runs.ErrUnavailable):
+			cs.results.failed(x, st.Run, err)
+			return o, false
+		case err != nil && !errors.Is(err, runs.ErrNoSuchGate) && !errors.Is(err, runs.ErrNotPermitted):
+			x.respond("", cs.results.finish(x.client, errorResult(st.Run, err)))
+			return o, false
+		}
+	}
+	return o, true
 }
 
 // continues notes that a client continues from the request that has asked it, also if

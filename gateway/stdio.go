@@ -112,17 +112,7 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 		c.handling.Go(func() { defer free(); c.at.questions.settle(ctx, client, reply) })
 		return true
 	case m.Method == string(mcp.MethodNotificationCancelled):
-		leave, err := c.at.admission.count(cancelsOnStdio)
-		if err != nil {
-			c.at.admission.note(onStdio, err)
-			return false
-		}
-		c.handling.Go(func() {
-			defer free()
-			defer leave()
-			c.at.calls.cancelled(ctx, client, &p)
-		})
-		return true
+		return c.cancel(ctx, client, &p, free)
 	case m.Method == string(mcp.MethodInitialize):
 		c.handle(ctx, text, m.ID, nil)
 	case m.Method == string(mcp.MethodSubscriptionsListen) && !web.IsSmall(text): // as over HTTP
@@ -135,31 +125,51 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 		}
 		x := newExchange(ctx, client, m.ID, &p, &lineOutlet{c: c})
 		x.badParams = badParams
-		leave, err := c.at.admission.count(onStdio)
-		if err != nil { // written before the next line is read: a client that reads nothing is not read from either
-			x.fail(mcp.INTERNAL_ERROR, err.Error())
-			return false
-		}
-		end := c.at.calls.begin(x) // before the next line is read, which may cancel it
-		c.handling.Go(func() {
-			defer free()
-			defer leave()
-			defer end()
-			ctx, done := context.WithCancel(ctx)
-			defer done()
-			c.at.requests.observed(c.at.admission.reading(ctx, onStdio), client, &m, &p, func(ctx context.Context) *exchange {
-				admitted := !m.isCall() && !m.isList() || client.dialect.admits(nil, &p)
-				if !c.at.requests.serve(ctx, x, &m, admitted, nil) {
-					c.handle(ctx, text, m.ID, x)
-				}
-				return x
-			})
-		})
-		return true
+		return c.begin(ctx, x, free, func(ctx context.Context) *exchange {
+			admitted := !m.isCall() && !m.isList() || client.dialect.admits(nil, &p)
+			if !c.at.requests.serve(ctx, x, &m, admitted, nil) {
+				c.handle(ctx, text, m.ID, x)
+			}
+			return x
+		}, &m)
 	default:
 		c.handle(ctx, text, m.ID, nil)
 	}
 	return false
+}
+
+// cancel handles a cancellation, unless the client has sent too many.
+func (c *stdioConn) cancel(ctx context.Context, client *client, p *params, free func()) (frees bool) {
+	leave, err := c.at.admission.count(cancelsOnStdio)
+	if err != nil {
+		c.at.admission.note(onStdio, err)
+		return false
+	}
+	c.handling.Go(func() {
+		defer free()
+		defer leave()
+		c.at.calls.cancelled(ctx, client, p)
+	})
+	return true
+}
+
+// begin serves a request on the side, unless the client has too many under way.
+func (c *stdioConn) begin(ctx context.Context, x *exchange, free func(), serve func(context.Context) *exchange, m *message) (frees bool) {
+	leave, err := c.at.admission.count(onStdio)
+	if err != nil { // written before the next line is read: a client that reads nothing is not read from either
+		x.fail(mcp.INTERNAL_ERROR, err.Error())
+		return false
+	}
+	end := c.at.calls.begin(x) // before the next line is read, which may cancel it
+	c.handling.Go(func() {
+		defer free()
+		defer leave()
+		defer end()
+		ctx, done := context.WithCancel(ctx)
+		defer done()
+		c.at.requests.observed(c.at.admission.reading(ctx, onStdio), x.client, m, x.params, serve)
+	})
+	return true
 }
 
 // client is what is known by now of the program on the other side.
