@@ -68,7 +68,7 @@ func logStyle(e runs.LogEntry) style {
 	switch e.Kind {
 	case runs.LogEnded, runs.LogCalled:
 		return statusStyle(e.Status)
-	case runs.LogAsks, runs.LogUnheard, runs.LogUntaken, runs.LogAttempt, runs.LogCancel:
+	case runs.LogAsks, runs.LogNotAnswered, runs.LogUntaken, runs.LogAttempt, runs.LogCancel:
 		return yellow
 	}
 	return 0

@@ -57,14 +57,14 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 	if err != nil {
 		return Decision{}, err
 	}
-	news := as.news.about(id)
+	news := as.news.subscribe(id)
 	followed := a.Run != nil && a.Run.execution != "" && news != nil
 	defer func() {
 		if followed {
 			as.fresh.add(id, a.Run.execution, news)
 			return
 		}
-		news.leave()
+		news.cancel()
 	}()
 	err = as.signal(ctx, id, workflows.AnswerSignal, signal)
 	var gone *serviceerror.NotFound
@@ -115,11 +115,11 @@ const confirmLimit = 30 * time.Second
 
 // confirm waits until the elicitation is no longer open, or it is known why it stays so,
 // and gives the run as it is then.
-func (as answers) confirm(ctx context.Context, run *Run, signal workflows.Answer, news *ear) (Decision, *Run, error) {
+func (as answers) confirm(ctx context.Context, run *Run, signal workflows.Answer, news *subscription) (Decision, *Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
 	defer cancel()
 	id := run.ID
-	if now := as.hear(ctx, run, news, signal.ElicitationID); now != nil {
+	if now := as.awaitNews(ctx, run, news, signal.ElicitationID); now != nil {
 		if decision, known, err := as.became(ctx, now, signal); known || err != nil {
 			return decision, now, err
 		}
@@ -142,12 +142,12 @@ func (as answers) confirm(ctx context.Context, run *Run, signal workflows.Answer
 	}
 }
 
-// hear waits a moment until the worker of this process has published that an elicitation
+// awaitNews waits a moment until the worker of this process has published that an elicitation
 // is not open, and gives the run with that; nil = it has not. Other requests may signal
 // the run as well, so not all news is of it.
-func (as answers) hear(ctx context.Context, run *Run, news *ear, elicitation string) *Run {
-	for end := time.Now().Add(nearby); news != nil && news.hear(ctx, time.Until(end)); {
-		memo := news.published()
+func (as answers) awaitNews(ctx context.Context, run *Run, news *subscription, elicitation string) *Run {
+	for end := time.Now().Add(nearby); news != nil && news.await(ctx, time.Until(end)); {
+		memo := news.latest().memo
 		state, err := history.State(as.converter, memo)
 		now := *run
 		now.Elicitations, now.Unchecked = state.Elicitations, state.Unchecked

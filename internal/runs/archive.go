@@ -263,8 +263,8 @@ type freshRuns struct {
 }
 
 type freshRun struct {
-	execution string // Temporal's run ID
-	news      *ear   // from before the start, or the answer, on
+	execution string        // Temporal's run ID
+	news      *subscription // from before the start, or the answer, on
 	since     time.Time
 }
 
@@ -273,7 +273,7 @@ const (
 	freshFor = 5 * time.Second
 )
 
-func (f *freshRuns) add(id RunID, execution string, news *ear) {
+func (f *freshRuns) add(id RunID, execution string, news *subscription) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byID == nil {
@@ -285,11 +285,11 @@ func (f *freshRuns) add(id RunID, execution string, news *ear) {
 		if there && len(f.old) < maxFresh && now.Sub(r.since) < freshFor {
 			break
 		}
-		r.news.leave()
+		r.news.cancel()
 		delete(f.byID, f.old[0])
 		f.old = f.old[1:]
 	}
-	f.byID[id].news.leave()
+	f.byID[id].news.cancel()
 	f.byID[id], f.old = freshRun{execution, news, now}, append(f.old, id)
 }
 

@@ -89,15 +89,15 @@ type follower struct {
 	stopped bool
 	over    bool // the run has ended, and not gone on
 	only    Interest
-	news    *ear
+	news    *subscription
 }
 
 func (f *follower) run(ctx context.Context) error {
 	started, fresh := f.archive.fresh.take(f.id)
 	if f.news = started.news; f.news == nil {
-		f.news = f.archive.news.about(f.id)
+		f.news = f.archive.news.subscribe(f.id)
 	}
-	defer f.news.leave()
+	defer f.news.cancel()
 	chain, err := []execution{{runID: started.execution, fresh: f.news != nil}}, error(nil)
 	if !fresh {
 		chain, err = f.chain(ctx)

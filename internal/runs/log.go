@@ -22,29 +22,29 @@ type LogKind string
 
 // The kinds of log entries.
 const (
-	LogStarted   LogKind = "run_started"
-	LogContinued LogKind = "run_continued" // in a new execution, as its history had grown long
-	LogResumed   LogKind = "run_resumed"   // after it had ended
-	LogReset     LogKind = "run_reset"     // reset by Temporal's reset
-	LogCancel    LogKind = "cancel_requested"
-	LogEnded     LogKind = "run_ended"
-	LogCall      LogKind = "call_started"
-	LogAttempt   LogKind = "call_attempt" // the second or a later one, as the one before has failed
-	LogCalled    LogKind = "call_ended"
-	LogWaits     LogKind = "step_waits"
-	LogSaid      LogKind = "script_said" // a line of a script's log, or how far it is
-	LogAsks      LogKind = "question_opened"
-	LogUnheard   LogKind = "question_not_answered" // it was shown and not answered; the question is still open
-	LogAnswered  LogKind = "question_closed"
-	LogDecided   LogKind = "decided"          // by an operator: what became of a call, or of undoing a step, or that a credential is there
-	LogUntaken   LogKind = "answer_not_taken" // it came too late, or does not fit
-	LogRefused   LogKind = "signal_refused"   // without proof that perdure has sent it
-	LogUnchecked LogKind = "signal_unchecked" // it waits for a worker that has the key with which it was signed
-	LogFailed    LogKind = "task_failed"      // a worker could not execute the run
-	LogLost      LogKind = "worker_lost"      // with the workflow task of the run that it executed
-	LogAlone     LogKind = "executed_alone"   // by a worker that executes no other run meanwhile
-	LogHeldBack  LogKind = "run_quarantined"
-	LogReleased  LogKind = "run_released"
+	LogStarted     LogKind = "run_started"
+	LogContinued   LogKind = "run_continued" // in a new execution, as its history had grown long
+	LogResumed     LogKind = "run_resumed"   // after it had ended
+	LogReset       LogKind = "run_reset"     // reset by Temporal's reset
+	LogCancel      LogKind = "cancel_requested"
+	LogEnded       LogKind = "run_ended"
+	LogCall        LogKind = "call_started"
+	LogAttempt     LogKind = "call_attempt" // the second or a later one, as the one before has failed
+	LogCalled      LogKind = "call_ended"
+	LogWaits       LogKind = "step_waits"
+	LogSaid        LogKind = "script_said" // a line of a script's log, or how far it is
+	LogAsks        LogKind = "question_opened"
+	LogNotAnswered LogKind = "question_not_answered" // it was shown and not answered; the question is still open
+	LogAnswered    LogKind = "question_closed"
+	LogDecided     LogKind = "decided"          // by an operator: what became of a call, or of undoing a step, or that a credential is there
+	LogUntaken     LogKind = "answer_not_taken" // it came too late, or does not fit
+	LogRefused     LogKind = "signal_refused"   // without proof that perdure has sent it
+	LogUnchecked   LogKind = "signal_unchecked" // it waits for a worker that has the key with which it was signed
+	LogFailed      LogKind = "task_failed"      // a worker could not execute the run
+	LogLost        LogKind = "worker_lost"      // with the workflow task of the run that it executed
+	LogAlone       LogKind = "executed_alone"   // by a worker that executes no other run meanwhile
+	LogHeldBack    LogKind = "run_quarantined"
+	LogReleased    LogKind = "run_released"
 )
 
 // A LogEntry is one thing that happened to a run.

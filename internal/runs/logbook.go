@@ -133,7 +133,7 @@ func elicitationEntry(f history.ElicitationChanged) LogEntry {
 			entry.Text += " (until " + q.Expires.UTC().Format(time.RFC3339) + ")"
 		}
 	case history.Asked:
-		entry.Kind, entry.By = LogUnheard, ""
+		entry.Kind, entry.By = LogNotAnswered, ""
 		entry.Text = withReason("the client was asked and did not answer: "+string(f.Asking.Outcome), f.Asking.Reason)
 	default:
 		entry.Kind, entry.Text = LogAnswered, Decided(q)

@@ -23,24 +23,30 @@ import (
 // look and, of a run that has completed, with what: Temporal has accepted that. Of a run
 // whose tasks are executed elsewhere there is no news here.
 type News struct {
-	mu        sync.Mutex
-	listening map[RunID][]*ear
+	mu            sync.Mutex
+	subscriptions map[RunID][]*subscription
 }
 
-// An ear hears the news of a run. What was not heard stays. A nil ear hears nothing.
-type ear struct {
+// A subscription has the news of a run, from when it began. News that was not awaited
+// stays. A nil subscription has none.
+type subscription struct {
 	of   *News
 	id   RunID
-	came chan struct{} // has an element while there is news that was not heard
+	came chan struct{} // has an element while there is news that was not awaited
 
-	// Of the lock of News:
-	pressing bool                    // some news is of more than the calls of the run
-	memo     *commonpb.Memo          // with the state that the run has published last; nil = it has not
-	end      *historypb.HistoryEvent // with which the run has completed, as Temporal will have it, but for its number
+	news change // all of it together; of the lock of News
+}
+
+// A change is what this process has given Temporal of a run. The zero value is of its calls
+// and waits only.
+type change struct {
+	pressing bool                    // of more: the run ends, its elicitations change, or a request attends
+	memo     *commonpb.Memo          // with the state that the run publishes; nil = it does not
+	end      *historypb.HistoryEvent // with which the run completes, as Temporal will have it, but for its number; nil = it does not
 }
 
 // NewNews makes news that nothing brings yet; see DialOption.
-func NewNews() *News { return &News{listening: map[RunID][]*ear{}} }
+func NewNews() *News { return &News{subscriptions: map[RunID][]*subscription{}} }
 
 // DialOption is for the connection of the worker, which brings the news.
 func (n *News) DialOption() grpc.DialOption {
@@ -50,60 +56,51 @@ func (n *News) DialOption() grpc.DialOption {
 		case *workflowservice.RespondWorkflowTaskCompletedRequest:
 			id := RunID(strings.TrimPrefix(r.GetResourceId(), "workflow:"))
 			if err != nil { // which may have been lost on its way back
-				n.tell(id, true, nil, nil)
+				n.publish(id, change{pressing: true})
 				break
 			}
-			n.tell(id, pressing(r.GetCommands()), published(r.GetCommands()), completes(r.GetCommands()))
+			n.publish(id, changeOf(r.GetCommands()))
 			if next := reply.(*workflowservice.RespondWorkflowTaskCompletedResponse).GetWorkflowTask(); attends(next) {
-				n.tell(id, true, nil, nil)
+				n.publish(id, change{pressing: true})
 			}
 		case *workflowservice.PollWorkflowTaskQueueRequest:
 			if task := reply.(*workflowservice.PollWorkflowTaskQueueResponse); err == nil && attends(task) {
-				n.tell(RunID(task.GetWorkflowExecution().GetWorkflowId()), true, nil, nil)
+				n.publish(RunID(task.GetWorkflowExecution().GetWorkflowId()), change{pressing: true})
 			}
 		case *workflowservice.TerminateWorkflowExecutionRequest:
-			n.tell(RunID(r.GetWorkflowExecution().GetWorkflowId()), true, nil, nil)
+			n.publish(RunID(r.GetWorkflowExecution().GetWorkflowId()), change{pressing: true})
 		}
 		return err
 	})
 }
 
-// pressing reports whether commands are for more than calls and waits of a run: they end
-// it, or change its elicitations.
-func pressing(commands []*commandpb.Command) bool {
-	return slices.ContainsFunc(commands, func(c *commandpb.Command) bool {
-		switch c.GetCommandType() {
+// changeOf reads the commands with which a workflow task ends.
+func changeOf(commands []*commandpb.Command) (c change) {
+	for _, command := range commands {
+		switch command.GetCommandType() {
 		case enumspb.COMMAND_TYPE_SCHEDULE_ACTIVITY_TASK, enumspb.COMMAND_TYPE_REQUEST_CANCEL_ACTIVITY_TASK, enumspb.COMMAND_TYPE_RECORD_MARKER,
 			enumspb.COMMAND_TYPE_START_TIMER, enumspb.COMMAND_TYPE_CANCEL_TIMER, enumspb.COMMAND_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
-			return false
+			continue
 		}
-		return true
-	})
-}
-
-// completes is the event with which a run completes; nil = it does not.
-func completes(commands []*commandpb.Command) *historypb.HistoryEvent {
-	for _, c := range commands {
-		if a := c.GetCompleteWorkflowExecutionCommandAttributes(); a != nil {
-			return &historypb.HistoryEvent{
-				EventId: unnumbered, EventTime: timestamppb.Now(), EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-				Attributes: &historypb.HistoryEvent_WorkflowExecutionCompletedEventAttributes{
-					WorkflowExecutionCompletedEventAttributes: &historypb.WorkflowExecutionCompletedEventAttributes{Result: a.GetResult()},
-				},
-			}
+		c.pressing = true
+		if a := command.GetCompleteWorkflowExecutionCommandAttributes(); a != nil {
+			c.end = completedEvent(a.GetResult())
+		}
+		if m := command.GetModifyWorkflowPropertiesCommandAttributes().GetUpsertedMemo(); m.GetFields()[workflows.MemoState] != nil {
+			c.memo = m
 		}
 	}
-	return nil
+	return c
 }
 
-// published is the memo with which a run publishes its state; nil = it does not.
-func published(commands []*commandpb.Command) (last *commonpb.Memo) {
-	for _, c := range commands {
-		if m := c.GetModifyWorkflowPropertiesCommandAttributes().GetUpsertedMemo(); m.GetFields()[workflows.MemoState] != nil {
-			last = m
-		}
+// completedEvent is the event with which a run completes.
+func completedEvent(result *commonpb.Payloads) *historypb.HistoryEvent {
+	return &historypb.HistoryEvent{
+		EventId: unnumbered, EventTime: timestamppb.Now(), EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+		Attributes: &historypb.HistoryEvent_WorkflowExecutionCompletedEventAttributes{
+			WorkflowExecutionCompletedEventAttributes: &historypb.WorkflowExecutionCompletedEventAttributes{Result: result},
+		},
 	}
-	return last
 }
 
 // attends reports whether a task shows that a request has signalled its attendance, which
@@ -114,69 +111,71 @@ func attends(task *workflowservice.PollWorkflowTaskQueueResponse) bool {
 	})
 }
 
-func (n *News) tell(id RunID, pressing bool, memo *commonpb.Memo, end *historypb.HistoryEvent) {
+// publish brings a change to all that have subscribed.
+func (n *News) publish(id RunID, c change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, e := range n.listening[id] {
-		e.pressing = e.pressing || pressing
-		if memo != nil {
-			e.memo = memo
+	for _, s := range n.subscriptions[id] {
+		s.news.pressing = s.news.pressing || c.pressing
+		if c.memo != nil {
+			s.news.memo = c.memo
 		}
-		if end != nil {
-			e.end = end
+		if c.end != nil {
+			s.news.end = c.end
 		}
 		select {
-		case e.came <- struct{}{}:
+		case s.came <- struct{}{}:
 		default: // there is news already
 		}
 	}
 }
 
-// about has the news of a run until the ear leaves; nil = nothing brings any.
-func (n *News) about(id RunID) *ear {
+// subscribe has the news of a run until the subscription is cancelled; nil = nothing
+// brings any.
+func (n *News) subscribe(id RunID) *subscription {
 	if n == nil {
 		return nil
 	}
-	e := &ear{of: n, id: id, came: make(chan struct{}, 1)}
+	s := &subscription{of: n, id: id, came: make(chan struct{}, 1)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.listening[id] = append(n.listening[id], e)
-	return e
+	n.subscriptions[id] = append(n.subscriptions[id], s)
+	return s
 }
 
-func (e *ear) leave() {
-	if e == nil {
+func (s *subscription) cancel() {
+	if s == nil {
 		return
 	}
-	e.of.mu.Lock()
-	defer e.of.mu.Unlock()
-	e.of.listening[e.id] = slices.DeleteFunc(e.of.listening[e.id], func(other *ear) bool { return other == e })
-	if len(e.of.listening[e.id]) == 0 {
-		delete(e.of.listening, e.id)
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	all := slices.DeleteFunc(s.of.subscriptions[s.id], func(other *subscription) bool { return other == s })
+	if s.of.subscriptions[s.id] = all; len(all) == 0 {
+		delete(s.of.subscriptions, s.id)
 	}
 }
 
-// hear waits for news for a while; false = there is none.
-func (e *ear) hear(ctx context.Context, limit time.Duration) bool {
-	return e.hearUntil(ctx, limit, limit, func() bool { return true })
+// await waits for news for a while; false = there is none.
+func (s *subscription) await(ctx context.Context, limit time.Duration) bool {
+	return s.awaitUntil(ctx, limit, limit, func() bool { return true })
 }
 
-// hearPressing waits for pressing news for a while or, where there is other news, for
+// awaitPressing waits for pressing news for a while or, where there is other news, for
 // longer; false = there was no news at all.
-func (e *ear) hearPressing(ctx context.Context, limit, longer time.Duration) bool {
-	return e.hearUntil(ctx, limit, longer, func() bool {
-		e.of.mu.Lock()
-		defer e.of.mu.Unlock()
-		was := e.pressing
-		e.pressing = false
+func (s *subscription) awaitPressing(ctx context.Context, limit, longer time.Duration) bool {
+	return s.awaitUntil(ctx, limit, longer, func() bool {
+		s.of.mu.Lock()
+		defer s.of.mu.Unlock()
+		was := s.news.pressing
+		s.news.pressing = false
 		return was
 	})
 }
 
-func (e *ear) hearUntil(ctx context.Context, limit, longer time.Duration, enough func() bool) (heard bool) {
+func (s *subscription) awaitUntil(ctx context.Context, limit, longer time.Duration, enough func() bool) (news bool) {
 	var came <-chan struct{}
-	if e != nil {
-		came = e.came
+	if s != nil {
+		came = s.came
 	}
 	begun := time.Now()
 	timer := time.NewTimer(limit)
@@ -188,38 +187,27 @@ func (e *ear) hearUntil(ctx context.Context, limit, longer time.Duration, enough
 			select {
 			case <-came:
 			case <-timer.C:
-				return heard
+				return news
 			case <-ctx.Done():
-				return heard
+				return news
 			}
 		}
 		if enough() {
 			return true
 		}
-		if !heard {
-			heard = true
+		if !news {
+			news = true
 			timer.Reset(max(longer, limit) - time.Since(begun))
 		}
 	}
 }
 
-// published is the memo with which the run has published its state last; nil = none that
-// is known here.
-func (e *ear) published() *commonpb.Memo {
-	if e == nil {
-		return nil
+// latest is all the news so far together; zero = there is none.
+func (s *subscription) latest() change {
+	if s == nil {
+		return change{}
 	}
-	e.of.mu.Lock()
-	defer e.of.mu.Unlock()
-	return e.memo
-}
-
-// ended is the event with which the run has completed; nil = not that is known here.
-func (e *ear) ended() *historypb.HistoryEvent {
-	if e == nil {
-		return nil
-	}
-	e.of.mu.Lock()
-	defer e.of.mu.Unlock()
-	return e.end
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	return s.news
 }

@@ -22,33 +22,33 @@ import (
 func TestNews(t *testing.T) {
 	t.Parallel()
 	n := NewNews()
-	ear, second, other := n.about("a"), n.about("a"), n.about("b")
-	defer other.leave()
-	n.tell("a", false, nil, nil)
-	n.tell("a", false, nil, nil) // is no more news than once
-	n.tell("c", false, nil, nil) // nobody listens
-	if !ear.hear(t.Context(), 0) || ear.hear(t.Context(), 0) {
+	sub, second, other := n.subscribe("a"), n.subscribe("a"), n.subscribe("b")
+	defer other.cancel()
+	n.publish("a", change{})
+	n.publish("a", change{}) // is no more news than once
+	n.publish("c", change{}) // nobody has subscribed
+	if !sub.await(t.Context(), 0) || sub.await(t.Context(), 0) {
 		t.Error("the news did not come once")
 	}
-	if other.hear(t.Context(), time.Millisecond) {
+	if other.await(t.Context(), time.Millisecond) {
 		t.Error("news of another run came")
 	}
-	ear.leave()
-	n.tell("a", false, nil, nil)
-	if ear.hear(t.Context(), 0) {
-		t.Error("news came after done")
+	sub.cancel()
+	n.publish("a", change{})
+	if sub.await(t.Context(), 0) {
+		t.Error("news came after the end")
 	}
-	if !second.hear(t.Context(), 0) {
-		t.Error("one of two listens no more, and the other was not told")
+	if !second.await(t.Context(), 0) {
+		t.Error("one of two was cancelled, and the other has no news")
 	}
-	second.leave()
-	if len(n.listening) != 1 {
-		t.Errorf("%d runs are listened to, want 1", len(n.listening))
+	second.cancel()
+	if len(n.subscriptions) != 1 {
+		t.Errorf("%d runs have subscriptions, want 1", len(n.subscriptions))
 	}
 	var none *News
-	ear = none.about("a")
-	defer ear.leave()
-	if ear.hear(t.Context(), time.Millisecond) || ear.ended() != nil {
+	sub = none.subscribe("a")
+	defer sub.cancel()
+	if sub.await(t.Context(), time.Millisecond) || sub.latest().end != nil {
 		t.Error("news came of nobody")
 	}
 }
@@ -59,7 +59,7 @@ func TestPressingNews(t *testing.T) {
 	for name, tc := range map[string]struct {
 		at       []time.Duration // when news comes
 		pressing int             // of these, from 1; 0 = none
-		heard    bool
+		came     bool
 		until    time.Duration
 	}{
 		"none":           {nil, 0, false, 100 * time.Millisecond},
@@ -72,14 +72,14 @@ func TestPressingNews(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := NewNews()
-				ear := n.about("a")
-				defer ear.leave()
+				sub := n.subscribe("a")
+				defer sub.cancel()
 				for i, at := range tc.at {
-					time.AfterFunc(at, func() { n.tell("a", i+1 == tc.pressing, nil, nil) })
+					time.AfterFunc(at, func() { n.publish("a", change{pressing: i+1 == tc.pressing}) })
 				}
 				begun := time.Now()
-				if heard := ear.hearPressing(t.Context(), 100*time.Millisecond, 500*time.Millisecond); heard != tc.heard || time.Since(begun) != tc.until {
-					t.Errorf("heard %t after %s, want %t after %s", heard, time.Since(begun), tc.heard, tc.until)
+				if came := sub.awaitPressing(t.Context(), 100*time.Millisecond, 500*time.Millisecond); came != tc.came || time.Since(begun) != tc.until {
+					t.Errorf("came %t after %s, want %t after %s", came, time.Since(begun), tc.came, tc.until)
 				}
 				time.Sleep(time.Second)
 			})
@@ -87,22 +87,22 @@ func TestPressingNews(t *testing.T) {
 	}
 }
 
-// TestFreshRunsAreForgotten: a run that is not followed keeps no ear for long.
+// TestFreshRunsAreForgotten: a run that is not followed keeps no sub for long.
 func TestFreshRunsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n, f := NewNews(), freshRuns{}
-		f.add("a", "1", n.about("a"))
-		f.add("b", "2", n.about("b"))
+		f.add("a", "1", n.subscribe("a"))
+		f.add("b", "2", n.subscribe("b"))
 		if r, ok := f.take("a"); !ok || r.execution != "1" {
 			t.Errorf("took %+v, %t", r, ok)
 		} else {
-			r.news.leave()
+			r.news.cancel()
 		}
 		time.Sleep(freshFor)
-		f.add("c", "3", n.about("c"))
-		if _, ok := f.take("b"); ok || len(n.listening) != 1 {
-			t.Errorf("%d runs are listened to after %s, want 1", len(n.listening), freshFor)
+		f.add("c", "3", n.subscribe("c"))
+		if _, ok := f.take("b"); ok || len(n.subscriptions) != 1 {
+			t.Errorf("%d runs have subscriptions after %s, want 1", len(n.subscriptions), freshFor)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func (f *finisher) GetWorkflowExecutionHistory(context.Context, *workflowservice
 	if err != nil {
 		f.t.Error(err)
 	}
-	end := completes([]*commandpb.Command{completion(result)})
+	end := changeOf([]*commandpb.Command{completion(result)}).end
 	end.EventId = 7
 	return &workflowservice.GetWorkflowExecutionHistoryResponse{History: &historypb.History{Events: []*historypb.HistoryEvent{end}}}, nil
 }
@@ -156,13 +156,13 @@ func TestEndIsHandedOver(t *testing.T) {
 			c := New(Config{News: NewNews()})
 			c.temporal = server{service: described{f}}
 			if tc.started {
-				c.fresh.add("a", "1", c.news.about("a"))
+				c.fresh.add("a", "1", c.news.subscribe("a"))
 			}
-			end := completes([]*commandpb.Command{completion(result)})
+			end := changeOf([]*commandpb.Command{completion(result)}).end
 			if tc.accepted != nil {
 				end = nil
 			}
-			c.news.tell("a", true, nil, end)
+			c.news.publish("a", change{pressing: true, end: end})
 			var got []Event
 			for e, err := range c.Follow(t.Context(), "a", 0, tc.only) {
 				if err != nil {
@@ -210,19 +210,19 @@ func TestEndInNews(t *testing.T) {
 		"only upsert": {[]*commandpb.Command{upsert}, false, ""},
 		"nothing":     {nil, false, ""},
 	} {
-		if got := pressing(tc.commands); got != tc.pressing {
+		if got := changeOf(tc.commands).pressing; got != tc.pressing {
 			t.Errorf("%s: pressing %t", name, got)
 		}
-		ear := n.about("a")
-		n.tell("a", pressing(tc.commands), nil, completes(tc.commands))
-		if end := ear.ended(); (end != nil) != (tc.output != "") {
+		sub := n.subscribe("a")
+		n.publish("a", changeOf(tc.commands))
+		if end := sub.latest().end; (end != nil) != (tc.output != "") {
 			t.Errorf("%s: ended with %v", name, end)
 		} else if end != nil {
 			if o := history.OutcomeOf(converter.GetDefaultDataConverter(), end); o.Status != workflows.Completed || string(o.Output) != tc.output {
 				t.Errorf("%s: ended with %+v", name, o)
 			}
 		}
-		ear.leave()
+		sub.cancel()
 	}
 }
 
@@ -232,8 +232,8 @@ func TestAnswerIsConfirmedByNews(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{News: NewNews()})
-		ear := c.news.about("a")
-		defer ear.leave()
+		sub := c.news.subscribe("a")
+		defer sub.cancel()
 		run := &Run{ID: "a", Status: workflows.Waiting, Elicitations: []Elicitation{{ID: "ask#1", State: workflows.ElicitationOpen}}}
 		says := func(after time.Duration, e Elicitation) {
 			time.AfterFunc(after, func() {
@@ -241,36 +241,36 @@ func TestAnswerIsConfirmedByNews(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				c.news.tell("a", true, published([]*commandpb.Command{{Attributes: &commandpb.Command_ModifyWorkflowPropertiesCommandAttributes{
+				c.news.publish("a", changeOf([]*commandpb.Command{{Attributes: &commandpb.Command_ModifyWorkflowPropertiesCommandAttributes{
 					ModifyWorkflowPropertiesCommandAttributes: &commandpb.ModifyWorkflowPropertiesCommandAttributes{
-						UpsertedMemo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoState: state}}}}}}), nil)
+						UpsertedMemo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoState: state}}}}}}))
 			})
 		}
-		time.AfterFunc(time.Millisecond, func() { c.news.tell("a", true, nil, nil) })
+		time.AfterFunc(time.Millisecond, func() { c.news.publish("a", change{pressing: true}) })
 		says(2*time.Millisecond, run.Elicitations[0])
 		says(3*time.Millisecond, Elicitation{ID: "ask#1", State: workflows.ElicitationAnswered, Action: "accept", By: "bob", AnswerID: "mine"})
 		began := time.Now()
-		d, now, err := c.confirm(t.Context(), run, workflows.Answer{ElicitationID: "ask#1", AnswerID: "mine"}, ear)
+		d, now, err := c.confirm(t.Context(), run, workflows.Answer{ElicitationID: "ask#1", AnswerID: "mine"}, sub)
 		if err != nil || !d.Won || d.By != "bob" || now.Status != workflows.Running || len(now.Open()) != 0 || time.Since(began) != 3*time.Millisecond {
 			t.Errorf("after %s: %+v, %+v, %v", time.Since(began), d, now, err)
 		}
 		if run.Status != workflows.Waiting || len(run.Open()) != 1 {
 			t.Errorf("the run as it was read has changed: %+v", run)
 		}
-		if heard := c.hear(t.Context(), run, c.news.about("a"), "ask#1"); heard != nil || time.Since(began) != 3*time.Millisecond+nearby {
-			t.Errorf("without news, after %s: %+v", time.Since(began), heard)
+		if came := c.awaitNews(t.Context(), run, c.news.subscribe("a"), "ask#1"); came != nil || time.Since(began) != 3*time.Millisecond+nearby {
+			t.Errorf("without news, after %s: %+v", time.Since(began), came)
 		}
 	})
 }
 
-// TestFreshRunIsReplaced: a run that is started here and then answered keeps one ear.
+// TestFreshRunIsReplaced: a run that is started here and then answered keeps one sub.
 func TestFreshRunIsReplaced(t *testing.T) {
 	t.Parallel()
 	n, f := NewNews(), freshRuns{}
-	f.add("a", "1", n.about("a"))
-	f.add("a", "1", n.about("a"))
-	if listening := len(n.listening["a"]); listening != 1 {
-		t.Errorf("%d ears listen, want 1", listening)
+	f.add("a", "1", n.subscribe("a"))
+	f.add("a", "1", n.subscribe("a"))
+	if subscribed := len(n.subscriptions["a"]); subscribed != 1 {
+		t.Errorf("%d subscriptions, want 1", subscribed)
 	}
 	if r, ok := f.take("a"); !ok || r.execution != "1" {
 		t.Errorf("took %+v, %t", r, ok)

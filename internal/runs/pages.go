@@ -53,7 +53,7 @@ type historyReader struct {
 	outage *backoff      // since Temporal does not answer; nil = it does
 	limit  time.Duration // of the next poll
 
-	news       *ear          // of the run; nil = there is none in this process
+	news       *subscription // of the run; nil = there is none in this process
 	near       time.Duration // is how long to wait for news; 0 = Temporal is polled
 	full       bool          // the page before had so many events that there may be more
 	essentials bool          // what is not pressing may wait; see Essentials
@@ -90,8 +90,8 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 			return nil, err
 		}
 	}
-	heard := h.near > 0 && !h.full && h.hear(ctx)
-	if end := h.news.ended(); end != nil && h.fresh && h.essentials {
+	came := h.near > 0 && !h.full && h.awaitNews(ctx)
+	if end := h.news.latest().end; end != nil && h.fresh && h.essentials {
 		h.ended = true
 		return []*historypb.HistoryEvent{end}, nil
 	}
@@ -111,7 +111,7 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 		return nil, err
 	}
 	h.outage = nil
-	h.locate(heard, page.History.GetEvents())
+	h.locate(came, page.History.GetEvents())
 	h.token = page.NextPageToken
 	h.closed = h.closed || slices.ContainsFunc(page.History.GetEvents(), closes)
 	h.ended = len(h.token) == 0 && (h.closed || !h.wait)
@@ -127,19 +127,19 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 	return events, nil
 }
 
-// hear waits for news of the run; false = there is none.
-func (h *historyReader) hear(ctx context.Context) bool {
+// awaitNews waits for news of the run; false = there is none.
+func (h *historyReader) awaitNews(ctx context.Context) bool {
 	if h.essentials {
-		return h.news.hearPressing(ctx, h.near, unhurried)
+		return h.news.awaitPressing(ctx, h.near, unhurried)
 	}
-	return h.news.hear(ctx, h.near)
+	return h.news.await(ctx, h.near)
 }
 
 // locate notes where the run is executed: here if there was news, elsewhere if a task has
 // ended without.
-func (h *historyReader) locate(heard bool, events []*historypb.HistoryEvent) {
+func (h *historyReader) locate(came bool, events []*historypb.HistoryEvent) {
 	switch {
-	case heard || h.near == 0 && h.news.hear(context.Background(), 0):
+	case came || h.near == 0 && h.news.await(context.Background(), 0):
 		h.near = near
 	case !h.full && slices.ContainsFunc(events, func(e *historypb.HistoryEvent) bool {
 		return e.EventId > h.last && e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED

@@ -64,7 +64,7 @@ func (s starter) Start(ctx context.Context, req StartRequest) (Started, error) {
 			return Started{}, fmt.Errorf("starting run %s: %w: %w", id, ErrUnavailable, err)
 		}
 	}
-	news := s.news.about(id)
+	news := s.news.subscribe(id)
 	run, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:        string(id),
 		TaskQueue: workflows.TaskQueue,
@@ -81,7 +81,7 @@ func (s starter) Start(ctx context.Context, req StartRequest) (Started, error) {
 		TypedSearchAttributes:                    searchAttributes(req),
 	}, input.WorkflowType(), input)
 	if err != nil {
-		news.leave()
+		news.cancel()
 	}
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {

@@ -72,15 +72,15 @@ func (w *watches) waiting(id RunID) []*watcher {
 
 // watch describes a run for as long as a caller waits: on news of it, and now and then.
 func (w *watches) watch(ctx context.Context, id RunID) {
-	news := w.news.about(id)
-	defer news.leave()
+	news := w.news.subscribe(id)
+	defer news.cancel()
 	pause, last := firstLook, lastLook
 	for now := w.waiting(id); len(now) > 0; now = w.waiting(id) {
 		if !w.look(ctx, id, now) {
 			pause = firstLook
 			continue
 		}
-		if news.hear(ctx, pause) {
+		if news.await(ctx, pause) {
 			last = near // it is executed here
 		}
 		pause = min(pause*3/2, last)
