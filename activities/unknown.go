@@ -133,7 +133,7 @@ func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, i
 	case err != nil:
 		return a.report(ctx)(attempt.Unavailable("cannot read the outcome of the earlier call: " + err.Error()))
 	case sent:
-		return a.report(ctx)(attempt.Lost("what became of an attempt before was not told"))
+		return a.report(ctx)(attempt.Lost("the outcome of an earlier attempt was not reported"))
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 // contents checks what templates read of answers: fields that the elicitation does not
 // have, and conditions on fields that may be left out.
 func (c *graphCheck) contents() {
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	once := func(r read, parts ...string) bool {
 		key := strings.Join(append([]string{r.path, r.step}, parts...), "\x00")
-		defer func() { told[key] = true }()
-		return !told[key]
+		defer func() { reported[key] = true }()
+		return !reported[key]
 	}
 	for _, r := range c.reads {
 		s, field := c.steps[r.step], r.contentField()

@@ -59,11 +59,11 @@ func (c *graphCheck) collectAncestors(id string, all map[string]bool) {
 // implicitDependencies warns of steps that read a step on which they do not
 // depend; they wait for it all the same.
 func (c *graphCheck) implicitDependencies(ancestors map[string]map[string]bool) {
-	told := make(map[[2]string]bool)
+	reported := make(map[[2]string]bool)
 	for _, r := range c.reads {
 		pair := [2]string{r.by, r.step}
 		switch {
-		case r.by == "" || told[pair] || r.ofItself():
+		case r.by == "" || reported[pair] || r.ofItself():
 		case r.undoes && r.by == r.step:
 			c.readf(r, SeverityError, "dependency-cycle", "%s: %s reads the result of the whole step, which may not be there yet; .output is what is undone", r.label, r.field)
 		case r.undoes && ancestors[r.step][r.by]: // see compensationEdges
@@ -72,7 +72,7 @@ func (c *graphCheck) implicitDependencies(ancestors map[string]map[string]bool) 
 		case !ancestors[r.by][r.step]:
 			c.readf(r, SeverityWarning, "implicit-dependency", "%s: %s reads step %q without dependsOn; the step waits for it nevertheless", r.label, r.field, r.step)
 		}
-		told[pair] = true
+		reported[pair] = true
 	}
 }
 
@@ -173,7 +173,7 @@ func (c *graphCheck) cycles() {
 // defaultResults checks that a step whose output may be missing when it is read has
 // default results.
 func (c *graphCheck) defaultResults() {
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for _, r := range c.reads {
 		s := c.steps[r.step]
 		why, severity := mayBeMissing(s), SeverityError
@@ -195,10 +195,10 @@ func (c *graphCheck) defaultResults() {
 		}
 		given := s.hasDefault(field)
 		key := strings.Join([]string{r.path, r.step, field}, "\x00")
-		if given || !named && s.DefaultResults.Given || told[key] {
+		if given || !named && s.DefaultResults.Given || reported[key] {
 			continue
 		}
-		told[key] = true
+		reported[key] = true
 		remedy := "give that step defaultResults" + suffix(" with ", field)
 		if r.by == "" {
 			remedy = "give this property a default, or that step defaultResults" + suffix(" with ", field)

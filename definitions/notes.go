@@ -233,7 +233,7 @@ func (n *noter) parameter(r read, name string) {
 
 // once reports whether a note was made before, and marks it as made.
 func (n *noter) once(what string) bool {
-	told := n.noted[what]
+	before := n.noted[what]
 	n.noted[what] = true
-	return told
+	return before
 }

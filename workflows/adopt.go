@@ -36,9 +36,9 @@ func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
 	defer done()
 	gone, cancelled, lacks := false, false, cs.in.Resumption != nil
 	for !gone && !call.over {
-		told := false
-		cs.signals.send(wait, call.id, AdoptSignal, Adopted{StepPath: call.path, Lacks: lacks}, func(err error) { told, gone = true, err != nil })
-		_ = workflow.Await(wait, func() bool { return told })
+		answered := false
+		cs.signals.send(wait, call.id, AdoptSignal, Adopted{StepPath: call.path, Lacks: lacks}, func(err error) { answered, gone = true, err != nil })
+		_ = workflow.Await(wait, func() bool { return answered })
 		lacks = false
 		if gone {
 			break

@@ -17,7 +17,7 @@ type Attached struct {
 	// with Here and Watching, the request that is answered.
 	Of string `json:"of,omitempty"`
 	// Events is how many events the run has at least, as the request has seen just now; 0 =
-	// it has not looked. The run is not told.
+	// it has not looked. The signal does not have it.
 	Events int64 `json:"-"`
 }
 
@@ -39,11 +39,11 @@ var requestKey = temporal.NewSearchAttributeKeyKeyword(AttrRequest)
 
 const maxRequestName = 255 // bytes
 
-// hearRequest has the run be found by the request that joined it last.
-func hearRequest(_ workflow.Context, s Signal, _ bool) hearing {
+// readRequest has the run be found by the request that joined it last.
+func readRequest(_ workflow.Context, s Signal, _ bool) reading {
 	var a Attached
 	unreadable := json.Unmarshal(s.Body, &a) != nil || a.Request == "" || len(a.Request) > maxRequestName
-	return hearing{take: func(ctx workflow.Context, _ Ruling) {
+	return reading{take: func(ctx workflow.Context, _ Ruling) {
 		if unreadable || a.Says != Named {
 			return
 		}

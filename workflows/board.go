@@ -86,7 +86,7 @@ func (bd *board) publishState(ctx workflow.Context) {
 	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: state}); err != nil {
 		workflow.GetLogger(ctx).Error("publishing the state", "error", err)
 	}
-	bd.parent.tellElicitations(ctx)
+	bd.parent.reportElicitations(ctx)
 }
 
 // waitsFor names what an open elicitation means for the run; what operators

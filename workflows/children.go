@@ -37,18 +37,18 @@ type ChildReport struct {
 	Ends        bool         `json:"ends,omitempty"`        // the run ends
 }
 
-// hearChild hands on the reports of called runs, also when the run has failed and waits
+// readReport hands on the reports of called runs, also when the run has failed and waits
 // for them to end. A report about a step that has not been reached is kept until it is.
-func (cs *children) hearChild(_ workflow.Context, s Signal, _ bool) hearing {
-	var told ChildReport
-	unreadable := json.Unmarshal(s.Body, &told) != nil
-	return hearing{take: func(ctx workflow.Context, _ Ruling) {
-		switch call := cs.called[told.StepPath]; {
+func (cs *children) readReport(_ workflow.Context, s Signal, _ bool) reading {
+	var report ChildReport
+	unreadable := json.Unmarshal(s.Body, &report) != nil
+	return reading{take: func(ctx workflow.Context, _ Ruling) {
+		switch call := cs.called[report.StepPath]; {
 		case unreadable:
 		case call != nil:
-			cs.hear(ctx, call, told)
+			cs.takeReport(ctx, call, report)
 		default:
-			cs.early = append(cs.early, told)
+			cs.early = append(cs.early, report)
 		}
 	}}
 }
@@ -60,11 +60,11 @@ func (cs *children) expect(ctx workflow.Context, call *called) {
 	cs.gates.reopenBelow(ctx, call)
 	early := cs.early
 	cs.early = nil
-	for _, told := range early {
-		if told.StepPath == call.path {
-			cs.hear(ctx, call, told)
+	for _, report := range early {
+		if report.StepPath == call.path {
+			cs.takeReport(ctx, call, report)
 		} else {
-			cs.early = append(cs.early, told)
+			cs.early = append(cs.early, report)
 		}
 	}
 }
@@ -78,18 +78,18 @@ func (cs *children) dismiss(ctx workflow.Context, call *called) {
 	cs.gates.dropBelow(ctx, call)
 }
 
-func (cs *children) hear(ctx workflow.Context, call *called, told ChildReport) {
-	if told.RunID != call.id {
+func (cs *children) takeReport(ctx workflow.Context, call *called, report ChildReport) {
+	if report.RunID != call.id {
 		return // which the step had called before
 	}
-	call.over = call.over || told.Ends
-	if told.Elicitation == nil {
+	call.over = call.over || report.Ends
+	if report.Elicitation == nil {
 		return
 	}
-	e := *told.Elicitation
+	e := *report.Elicitation
 	e.ID, e.StepPath, e.StepID = call.path.RelayedID(e.ID), call.path.Below(e.StepPath), call.path.Top()
 	e.Run, e.Askings = cmp.Or(e.Run, call.id), nil
-	cs.gates.hearBelow(ctx, call, e)
+	cs.gates.updateBelow(ctx, call, e)
 }
 
 // passOn gives an answer to the called run that asks.

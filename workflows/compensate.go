@@ -211,11 +211,11 @@ func (un *undoing) undoableCall(path StepPath, undo *record.Undo) {
 	un.items = append(un.items, undoable{at: place{path: path}, order: e.Order, call: undo})
 }
 
-// tell adds the undone paths to a journal, and how often each was undone.
-func (un *undoing) tell(told *Journal) {
+// addTo adds the undone paths to a journal, and how often each was undone.
+func (un *undoing) addTo(j *Journal) {
 	for _, path := range slices.Sorted(maps.Keys(un.times)) {
-		told.Undone[path] += un.times[path]
-		told.Redo = append(told.Redo, path)
+		j.Undone[path] += un.times[path]
+		j.Redo = append(j.Redo, path)
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 // read the history, also after the end.
 func Deliveries(ctx workflow.Context, lasts time.Duration) error {
 	err := workflow.Sleep(ctx, lasts)
-	for told := workflow.GetSignalChannel(ctx, DeliveredSignal); told.ReceiveAsync(nil); { // or the SDK warns of them
+	for delivered := workflow.GetSignalChannel(ctx, DeliveredSignal); delivered.ReceiveAsync(nil); { // or the SDK warns of them
 	}
 	return err
 }

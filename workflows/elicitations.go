@@ -150,15 +150,15 @@ func (es *elicitations) details() (lines []string) {
 	return lines
 }
 
-// tell adds to a journal how often steps have asked.
-func (es *elicitations) tell(told *Journal) {
-	asked := func(path StepPath, times int) { told.Asked[path] = max(told.Asked[path], times) }
+// addTo adds to a journal how often steps have asked.
+func (es *elicitations) addTo(j *Journal) {
+	asked := func(path StepPath, times int) { j.Asked[path] = max(j.Asked[path], times) }
 	//workflowcheck:ignore a map again
 	for path, times := range es.in.Asked {
 		asked(path, times)
 	}
 	//workflowcheck:ignore a map again
-	for path, e := range told.Entries { // what an execution before this one has asked
+	for path, e := range j.Entries { // what an execution before this one has asked
 		if gate, ok := e.Kind.(record.Gate); ok {
 			asked(path, path.Time(gate.Answer.ElicitationID))
 		}

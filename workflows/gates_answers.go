@@ -20,17 +20,17 @@ const (
 	expired = record.Expired
 )
 
-// hearAnswer takes an answer. One to an elicitation that is not open, or that does not
+// readAnswer takes an answer. One to an elicitation that is not open, or that does not
 // fit, has no effect.
-func (gs *gates) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
+func (gs *gates) readAnswer(ctx workflow.Context, s Signal, held bool) reading {
 	var a Answer
 	unreadable := json.Unmarshal(s.Body, &a) != nil
 	g, open := gs.opened[a.ElicitationID]
 	if early, expected := gs.pendingAnswers[a.ElicitationID]; !open && expected {
 		gs.pendingAnswers[a.ElicitationID] = append(early, s)
-		return hearing{}
+		return reading{}
 	}
-	h := hearing{
+	h := reading{
 		about: Ruling{ElicitationID: a.ElicitationID, Action: a.Action, By: a.AnsweredBy, AnswerID: a.AnswerID},
 		take:  func(ctx workflow.Context, made Ruling) { gs.take(ctx, a, made) },
 	}
@@ -108,11 +108,11 @@ func CheckAnswer(a Answer, kind ElicitationKind, schema json.RawMessage) error {
 	return checkReconciled(a.Content)
 }
 
-// hearAsked keeps reports on askings in the state, as long as the elicitation is open.
-func (gs *gates) hearAsked(_ workflow.Context, s Signal, _ bool) hearing {
+// readAsked keeps reports on askings in the state, as long as the elicitation is open.
+func (gs *gates) readAsked(_ workflow.Context, s Signal, _ bool) reading {
 	var a Asked
 	unreadable := json.Unmarshal(s.Body, &a) != nil
-	return hearing{about: Ruling{ElicitationID: a.ElicitationID}, take: func(ctx workflow.Context, _ Ruling) {
+	return reading{about: Ruling{ElicitationID: a.ElicitationID}, take: func(ctx workflow.Context, _ Ruling) {
 		if !unreadable {
 			gs.takeAsking(ctx, a)
 		}

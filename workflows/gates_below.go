@@ -10,14 +10,14 @@ import "go.temporal.io/sdk/workflow"
 // reopenBelow opens the elicitations of a called run again after continue-as-new.
 func (gs *gates) reopenBelow(ctx workflow.Context, call *called) {
 	for _, was := range gs.in.Open {
-		if _, told := call.path.CalledID(was.ID); was.Run != "" && told && !gs.elicitations.asked(was.ID) {
+		if _, below := call.path.CalledID(was.ID); was.Run != "" && below && !gs.elicitations.asked(was.ID) {
 			gs.mirror(ctx, call, was)
 		}
 	}
 }
 
-// hearBelow takes a called run's report on an elicitation, with paths as seen from here.
-func (gs *gates) hearBelow(ctx workflow.Context, call *called, e Elicitation) {
+// updateBelow takes a called run's report on an elicitation, with paths as seen from here.
+func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation) {
 	g, open := gs.opened[e.ID]
 	switch {
 	case open && e.State != ElicitationOpen:

@@ -41,39 +41,39 @@ func (p *parent) known() *Parent {
 	return &known
 }
 
-// hearAdoption notes that this run must report its end to the parent, and reports again
+// readAdoption notes that this run must report its end to the parent, and reports again
 // what it asks, where the parent lacks that.
-func (p *parent) hearAdoption(_ workflow.Context, s Signal, _ bool) hearing {
+func (p *parent) readAdoption(_ workflow.Context, s Signal, _ bool) reading {
 	var a Adopted
 	_ = json.Unmarshal(s.Body, &a) // what cannot be read lacks nothing
-	return hearing{take: func(ctx workflow.Context, _ Ruling) {
+	return reading{take: func(ctx workflow.Context, _ Ruling) {
 		p.adopted = true
 		if a.Lacks {
 			for _, e := range p.elicitations.waiting() {
 				delete(p.states, e.ID)
 			}
-			p.tellElicitations(ctx)
+			p.reportElicitations(ctx)
 		}
 	}}
 }
 
-// tellElicitations reports to the parent which elicitations have opened and closed.
-func (p *parent) tellElicitations(ctx workflow.Context) {
+// reportElicitations reports to the parent which elicitations have opened and closed.
+func (p *parent) reportElicitations(ctx workflow.Context) {
 	if p.in.Parent == nil {
 		return
 	}
 	for _, e := range p.elicitations.all() {
 		if p.states[e.ID] != e.State {
 			p.states[e.ID] = e.State
-			p.tell(ctx, ChildReport{Elicitation: &e})
+			p.report(ctx, ChildReport{Elicitation: &e})
 		}
 	}
 }
 
-func (p *parent) tell(ctx workflow.Context, told ChildReport) {
-	told.StepPath, told.RunID = p.in.Parent.StepPath, p.id
+func (p *parent) report(ctx workflow.Context, report ChildReport) {
+	report.StepPath, report.RunID = p.in.Parent.StepPath, p.id
 	p.pending++
-	p.signals.send(ctx, p.in.Parent.RunID, ChildSignal, told, func(err error) {
+	p.signals.send(ctx, p.in.Parent.RunID, ChildSignal, report, func(err error) {
 		p.pending--
 		if err != nil && !p.gone { // no one would be asked, or get the result
 			p.gone = true
@@ -98,7 +98,7 @@ func (p *parent) leave(ctx workflow.Context) {
 			return
 		}
 		p.ends = true
-		p.tell(wait, ChildReport{Ends: true})
+		p.report(wait, ChildReport{Ends: true})
 	}
 }
 

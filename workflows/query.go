@@ -46,30 +46,30 @@ type Journal struct {
 }
 
 func (r *run) journalForQuery(req JournalRequest) (Journal, error) {
-	told := Journal{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
-	told.Input.Journal, told.Input.Open, told.Input.Parent = nil, nil, r.parent.known()
+	j := Journal{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
+	j.Input.Journal, j.Input.Open, j.Input.Parent = nil, nil, r.parent.known()
 	if before := r.in.Resumption; before != nil {
-		maps.Copy(told.Undone, before.Undone)
-		maps.Copy(told.Asked, before.Asked)
+		maps.Copy(j.Undone, before.Undone)
+		maps.Copy(j.Asked, before.Asked)
 	}
-	r.holds.next(&told.Input)
-	r.sent.tell(&told)
-	r.undo.tell(&told)
-	r.elicitations.tell(&told)
-	r.leaveOut(&told, req)
-	if size, err := json.Marshal(told); err != nil || len(size) > r.maxValue() {
-		told.Sizes = map[StepPath]int{}
+	r.holds.next(&j.Input)
+	r.sent.addTo(&j)
+	r.undo.addTo(&j)
+	r.elicitations.addTo(&j)
+	r.leaveOut(&j, req)
+	if size, err := json.Marshal(j); err != nil || len(size) > r.maxValue() {
+		j.Sizes = map[StepPath]int{}
 		//workflowcheck:ignore a map again
-		for path, e := range told.Entries {
-			told.Sizes[path] = e.ResultBytes()
+		for path, e := range j.Entries {
+			j.Sizes[path] = e.ResultBytes()
 		}
-		told.Entries, told.OutcomeUnknown = nil, nil
+		j.Entries, j.OutcomeUnknown = nil, nil
 	}
-	return told, nil
+	return j, nil
 }
 
 // leaveOut puts {} in the place of results that are not needed.
-func (r *run) leaveOut(told *Journal, req JournalRequest) {
+func (r *run) leaveOut(j *Journal, req JournalRequest) {
 	if len(req.Steps)+len(req.Paths) == 0 {
 		return
 	}
@@ -78,9 +78,9 @@ func (r *run) leaveOut(told *Journal, req JournalRequest) {
 		again[n.ID] = slices.Contains(req.Steps, n.ID) || slices.ContainsFunc(n.Deps, func(id string) bool { return again[id] })
 	}
 	//workflowcheck:ignore a map again
-	for path, e := range told.Entries {
+	for path, e := range j.Entries {
 		if again[path.Top()] || slices.Contains(req.Paths, path) {
-			told.Entries[path] = e.Emptied()
+			j.Entries[path] = e.Emptied()
 		}
 	}
 }

@@ -81,10 +81,10 @@ func (r *run) tie() {
 // listen makes the run receive signals.
 func (r *run) listen(ctx workflow.Context) {
 	r.signals.listen(ctx,
-		&mailbox{name: AnswerSignal, hear: r.gates.hearAnswer},
-		&mailbox{name: AskedSignal, hear: r.gates.hearAsked},
-		&mailbox{name: AttachSignal, hear: hearRequest},
-		&mailbox{name: ChildSignal, hear: r.children.hearChild},
-		&mailbox{name: AdoptSignal, hear: r.parent.hearAdoption},
+		&mailbox{name: AnswerSignal, read: r.gates.readAnswer},
+		&mailbox{name: AskedSignal, read: r.gates.readAsked},
+		&mailbox{name: AttachSignal, read: readRequest},
+		&mailbox{name: ChildSignal, read: r.children.readReport},
+		&mailbox{name: AdoptSignal, read: r.parent.readAdoption},
 	)
 }

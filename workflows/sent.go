@@ -56,9 +56,9 @@ func (s *sent) next(in *RunInput) {
 	in.EarlierUnknown = s.keyed
 }
 
-// tell adds them to a journal.
-func (s *sent) tell(told *Journal) {
-	told.OutcomeUnknown, told.Input.EarlierUnknown = s.unknown, s.keyed
+// addTo adds them to a journal.
+func (s *sent) addTo(j *Journal) {
+	j.OutcomeUnknown, j.Input.EarlierUnknown = s.unknown, s.keyed
 }
 
 // leaves keeps that a call is on its way after which nothing may be known.

@@ -117,7 +117,7 @@ const maxRuled = 200 // bytes
 func (v Ruling) taken() bool { return v.Verdict == VerdictTaken || v.Verdict == VerdictUnproven }
 
 // decide is the ruling of a signal by what this worker knows and believes now.
-func (t *trustee) decide(s Signal, run string, h hearing, full bool, round int) Ruling {
+func (t *trustee) decide(s Signal, run string, h reading, full bool, round int) Ruling {
 	made := h.about
 	for _, said := range []*string{&made.ElicitationID, &made.Action, &made.By, &made.AnswerID} {
 		*said = clip(*said, maxRuled)
@@ -138,7 +138,7 @@ func (t *trustee) decide(s Signal, run string, h hearing, full bool, round int) 
 	return made
 }
 
-func (t *trustee) verdict(s Signal, run string, h hearing) (Verdict, string) {
+func (t *trustee) verdict(s Signal, run string, h reading) (Verdict, string) {
 	err := t.Keys.Check(s.Proof, s.statement(h.about.Signal, run)...)
 	switch {
 	case s.unread != nil:

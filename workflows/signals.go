@@ -6,8 +6,8 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A hearing is what a run has read of a signal before it decides on it.
-type hearing struct {
+// A reading is what a run has read of a signal before it decides on it.
+type reading struct {
 	about  Ruling                                  // that is to be; what it is about is given
 	refuse string                                  // why it is not taken, though it is proven; "" = it is
 	strict bool                                    // it always needs proof, whatever the settings
@@ -18,8 +18,8 @@ type hearing struct {
 type mailbox struct {
 	name    string
 	arrived workflow.ReceiveChannel // of Signal
-	// hear reads a signal; no take = it stays for later. Held: it was before.
-	hear func(ctx workflow.Context, s Signal, held bool) hearing
+	// read reads a signal; no take = it stays for later. Held: it was before.
+	read func(ctx workflow.Context, s Signal, held bool) reading
 }
 
 // box is that of a signal; nil = there is none.
@@ -98,7 +98,7 @@ func (ss *signals) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (
 	ss.budget.begins()
 	defer ss.budget.ends()
 	ss.tasks.makeRoom(ctx, record.EntryBytes)
-	h := m.hear(ctx, s, round > 0)
+	h := m.read(ctx, s, round > 0)
 	if h.take == nil {
 		return true
 	}

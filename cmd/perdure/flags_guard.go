@@ -33,7 +33,7 @@ func (f guardFlags) Validate() error {
 
 // guard adds the quarantine to the connection options of a worker, and sets how many
 // runs it caches.
-func (f guardFlags) guard(o *client.Options, largeValues bool, keys *secrets.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
+func (f guardFlags) guard(o *client.Options, largeValues bool, keys *secrets.Keys, metrics *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	service.CacheRuns(f.CachedRuns)
-	return service.NewGuard(o, f.QuarantineAfter, largeValues, keys, told, log)
+	return service.NewGuard(o, f.QuarantineAfter, largeValues, keys, metrics, log)
 }

@@ -85,15 +85,15 @@ func run(ctx context.Context, args []string, c *console) int {
 	takeSecrets() // after kong, which reads variables of flags
 	if err != nil {
 		var parse *kong.ParseError
-		hint, told := "perdure --help", strings.Replace(err.Error(), `one of "",`, "one of ", 1) // "" = not given
+		hint, message := "perdure --help", strings.Replace(err.Error(), `one of "",`, "one of ", 1) // "" = not given
 		if errors.As(err, &parse) && parse.Context.Selected() != nil {
 			hint = parse.Context.Selected().FullPath() + " --help"
-			told = wrongArgument.ReplaceAllString(told, "$1 must be one of $2, not ")
-			told = cmp.Or(missingArgument(told, parse.Context.Selected()), told)
+			message = wrongArgument.ReplaceAllString(message, "$1 must be one of $2, not ")
+			message = cmp.Or(missingArgument(message, parse.Context.Selected()), message)
 		} else {
-			told = strings.Replace(told, "unexpected argument", "unknown command", 1)
+			message = strings.Replace(message, "unexpected argument", "unknown command", 1)
 		}
-		return fail(c, usagef("%s; see %s", told, hint))
+		return fail(c, usagef("%s; see %s", message, hint))
 	}
 	err = command.Run()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -152,10 +152,10 @@ var wrongArgument = regexp.MustCompile(`^\[(<[^>]+>)\] must be one of (.*) but g
 // lacksArgument matches kong's error for missing arguments; it captures the first.
 var lacksArgument = regexp.MustCompile(`^expected "<([^>]+)>`)
 
-// missingArgument describes the argument that a command lacks; "" if told is another
+// missingArgument describes the argument that a command lacks; "" if message is another
 // error.
-func missingArgument(told string, command *kong.Node) string {
-	m := lacksArgument.FindStringSubmatch(told)
+func missingArgument(message string, command *kong.Node) string {
+	m := lacksArgument.FindStringSubmatch(message)
 	if m == nil {
 		return ""
 	}

@@ -53,11 +53,11 @@ func (f payloadFlags) command(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	var told bytes.Buffer
-	cmd.Stderr = &told
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(told.String()))
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
 	}
 	return out, nil
 }

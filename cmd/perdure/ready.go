@@ -119,8 +119,8 @@ func (r readyCommand) askOnce(ctx context.Context) (readiness, error) {
 // whyNot is the list of reasons, for callers who may read it; for others it is the
 // HTTP status.
 func whyNot(ctx context.Context, of target, status int) []string {
-	if told, err := fetchStatus(ctx, of); err == nil && len(told.Reasons) > 0 {
-		return told.Reasons
+	if status, err := fetchStatus(ctx, of); err == nil && len(status.Reasons) > 0 {
+		return status.Reasons
 	}
 	return []string{fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))}
 }

@@ -16,14 +16,14 @@ type endFlags struct {
 	Reason string `help:"Reason to record with the run."`
 }
 
-// end ends a run with by. done is the member of the JSON output that confirms it, told
+// end ends a run with by. done is the member of the JSON output that confirms it, message
 // the text for people.
-func (k endFlags) end(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
-	return k.endSigned(ctx, c, nil, by, done, told)
+func (k endFlags) end(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string) error, done, message string) error {
+	return k.endSigned(ctx, c, nil, by, done, message)
 }
 
-// endSigned is end for a way that runs are told of with a proof.
-func (k endFlags) endSigned(ctx context.Context, c *console, keys *secrets.Keys, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
+// endSigned is end for a way that runs must have proof of.
+func (k endFlags) endSigned(ctx context.Context, c *console, keys *secrets.Keys, by func(*runs.Client, context.Context, runs.RunID, string) error, done, message string) error {
 	rc, hangUp, err := k.signingClient(ctx, keys)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (k endFlags) endSigned(ctx context.Context, c *console, keys *secrets.Keys,
 	if k.Output == "json" {
 		return c.printJSON(map[string]any{"runId": id, done: true})
 	}
-	_, err = fmt.Fprintf(c.out, "%s: %s\n", id, told)
+	_, err = fmt.Fprintf(c.out, "%s: %s\n", id, message)
 	return err
 }
 

@@ -19,7 +19,7 @@ type operateFlags struct {
 }
 
 // operate releases or ends a quarantined run.
-func (o operateFlags) operate(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string, string) error, done, told string) error {
+func (o operateFlags) operate(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string, string) error, done, message string) error {
 	keys, err := o.signingKeys(o.temporalFlags)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (o operateFlags) operate(ctx context.Context, c *console, by func(*runs.Cli
 			return fmt.Errorf("%s is not quarantined; see perdure runs list --status quarantined", id)
 		}
 		return err
-	}, done, told)
+	}, done, message)
 }
 
 type runsReleaseCommand struct {

@@ -132,14 +132,14 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	}
 	log := f.logger(c.err, found.LogLevel)
 	warnOf(log, diags)
-	told, stop, err := f.start(ctx, found, log)
+	metrics, stop, err := f.start(ctx, found, log)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	does := service.Role{
 		Sources: src, Loaded: found, Version: programVersion(), Retention: f.Retention, Database: f.Database, LargeValues: f.LargeValues,
-		Worker: r.worker, Grace: f.Grace, Telemetry: told, Logger: log,
+		Worker: r.worker, Grace: f.Grace, Telemetry: metrics, Logger: log,
 	}
 	if does.Listener, err = listen(r.listen, r.flag); err != nil {
 		return err

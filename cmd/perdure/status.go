@@ -44,15 +44,15 @@ func limitsOf(b service.BackendStatus) string {
 	if s == nil {
 		return "no worker enforces them, so calls wait"
 	}
-	told := fmt.Sprintf("%d under way, %d waiting", s.UnderWay, s.Waiting)
+	state := fmt.Sprintf("%d under way, %d waiting", s.UnderWay, s.Waiting)
 	switch s.Breaker {
 	case "":
 	case "open":
-		told += ", breaker open until " + s.Until.Local().Format(time.TimeOnly)
+		state += ", breaker open until " + s.Until.Local().Format(time.TimeOnly)
 	default:
-		told += ", breaker " + s.Breaker
+		state += ", breaker " + s.Breaker
 	}
-	return told + "; enforced by " + s.Host
+	return state + "; enforced by " + s.Host
 }
 
 // fetchStatus asks the server whose MCP endpoint is given.

@@ -68,7 +68,7 @@ func (t *stepTree) node(among *[]*stepNode, path definitions.StepPath, now time.
 	return n
 }
 
-// update ignores what is told again of a call that has ended.
+// update ignores further reports of a call that has ended.
 func (n *stepNode) update(s gateway.StepState, now time.Time) {
 	again := s.Status == gateway.StepRunning && stepEnded(n.Status) && !s.Started.After(n.Ended)
 	if again {

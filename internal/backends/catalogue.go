@@ -114,7 +114,7 @@ func (c *catalogue) addOrigin(t Tool) {
 // splitStrays removes the tools whose names are in the name space of another backend: they
 // begin with its prefix, or with its name and a dot. Backends choose the names of their
 // tools, and could take calls that are for another one. Names by the operator stay.
-func (a Aggregation) splitStrays(backends []string, tools []Tool) (kept, strays []Tool, told []string) {
+func (a Aggregation) splitStrays(backends []string, tools []Tool) (kept, strays []Tool, reasons []string) {
 	for _, t := range tools {
 		owner := ""
 		if !a.renames(t) {
@@ -125,10 +125,10 @@ func (a Aggregation) splitStrays(backends []string, tools []Tool) (kept, strays 
 			continue
 		}
 		strays = append(strays, t)
-		told = append(told, fmt.Sprintf("%s (%s, whose name begins as those of backend %s)", t.Name, t.origin(), owner))
+		reasons = append(reasons, fmt.Sprintf("%s (%s, whose name begins as those of backend %s)", t.Name, t.origin(), owner))
 	}
-	slices.Sort(told)
-	return kept, strays, told
+	slices.Sort(reasons)
+	return kept, strays, reasons
 }
 
 // renames reports whether the operator named a tool.

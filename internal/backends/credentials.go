@@ -94,11 +94,11 @@ func (s secrets) hide(err error) error {
 	if errors.As(err, &refused) {
 		data, _ := json.Marshal(refused.Data)
 		clean := &RPCError{Code: refused.Code, Message: s.without(refused.Message), Data: refused.Data}
-		told := s.without(string(data)) != string(data)
-		if told {
+		contains := s.without(string(data)) != string(data)
+		if contains {
 			clean.Data = nil
 		}
-		if told || clean.Message != refused.Message {
+		if contains || clean.Message != refused.Message {
 			return clean
 		}
 	}

@@ -67,12 +67,12 @@ func (r *progressRouter) route(params map[string]any) {
 	p.Total, _ = params["total"].(float64)
 	p.Message, _ = params["message"].(string)
 	p.Message = clipped(p.Message, maxProgressMessage)
-	sink.hear(p)
+	sink.take(p)
 }
 
-// hear drops progress that is not ahead of the last: a session has several streams, whose
+// take drops progress that is not ahead of the last: a session has several streams, whose
 // notifications overtake each other.
-func (s *progressSink) hear(p Progress) {
+func (s *progressSink) take(p Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tell == nil || p.Progress <= s.last || !s.rate.Allow() {

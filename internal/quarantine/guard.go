@@ -74,9 +74,9 @@ type lone struct {
 func New(o Options) *Guard {
 	o.Limit = cmp.Or(o.Limit, DefaultLimit)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	for _, told := range []*func(){&o.Alone, &o.Quarantined} {
-		if *told == nil {
-			*told = func() {}
+	for _, callback := range []*func(){&o.Alone, &o.Quarantined} {
+		if *callback == nil {
+			*callback = func() {}
 		}
 	}
 	g := &Guard{o: o}

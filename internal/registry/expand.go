@@ -210,8 +210,8 @@ func sameUnder(keyword string, was, now map[string]any) bool {
 // has more than anyOf, or they are too many to compare.
 func alternativesOf(was, now map[string]any) (before, after []map[string]any, ok bool) {
 	before, ok = alternatives(was)
-	after, told := alternatives(now)
-	return before, after, ok && told && (was["anyOf"] != nil || now["anyOf"] != nil) && fewEnough(before, after)
+	after, also := alternatives(now)
+	return before, after, ok && also && (was["anyOf"] != nil || now["anyOf"] != nil) && fewEnough(before, after)
 }
 
 // alternatives are the schemas that a value may fit: those of anyOf, or the schema

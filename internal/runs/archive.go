@@ -179,7 +179,7 @@ const noWorkerQuery = "ExecutionStatus = 'Running' AND " + problemsAttribute + "
 
 // status takes the end of a run from Temporal, and from the run what Temporal does not
 // distinguish.
-func status(s enumspb.WorkflowExecutionStatus, told Status) Status {
+func status(s enumspb.WorkflowExecutionStatus, own Status) Status {
 	switch s {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		return workflows.Completed
@@ -190,7 +190,7 @@ func status(s enumspb.WorkflowExecutionStatus, told Status) Status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		return workflows.TimedOut
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
-		if told == workflows.TimedOut {
+		if own == workflows.TimedOut {
 			return workflows.TimedOut
 		}
 		return workflows.Failed

@@ -24,9 +24,9 @@ type execution struct {
 	fresh  bool   // this process has just started it, and its worker may execute it
 }
 
-// told is up to which event the history repeats the previous execution; 0 if that one is
+// repeats is up to which event the history repeats the previous execution; 0 if that one is
 // no longer kept.
-func (x execution) told(first bool) int64 {
+func (x execution) repeats(first bool) int64 {
 	if first {
 		return 0
 	}
@@ -48,7 +48,7 @@ func (a *archive) past(ctx context.Context, id RunID, chain []execution) iter.Se
 	return func(yield func(history.Moment, error) bool) {
 		fold := a.fold(id)
 		for i, x := range chain {
-			fold.Begin(x.runID, x.told(i == 0))
+			fold.Begin(x.runID, x.repeats(i == 0))
 			for e, err := range a.history(ctx, id, x.runID, false) {
 				if err == nil {
 					err = a.hold(ctx, e)

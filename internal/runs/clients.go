@@ -112,9 +112,9 @@ func (cs clients) deliveredIn(ctx context.Context, in string, id RunID) (bool, e
 		var signal workflows.Signal
 		var all []RunID
 		a := e.GetWorkflowExecutionSignaledEventAttributes()
-		told := a.GetSignalName() == workflows.DeliveredSignal && cs.converter.FromPayloads(a.GetInput(), &signal) == nil &&
+		delivered := a.GetSignalName() == workflows.DeliveredSignal && cs.converter.FromPayloads(a.GetInput(), &signal) == nil &&
 			signal.Proven(cs.keys, workflows.DeliveredSignal, in) && json.Unmarshal(signal.Body, &all) == nil
-		if told && slices.Contains(all, id) {
+		if delivered && slices.Contains(all, id) {
 			return true, nil
 		}
 	}

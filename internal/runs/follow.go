@@ -107,7 +107,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 	for begins := true; ; begins = false {
 		for i, x := range chain {
-			f.fold.Begin(x.runID, x.told(begins && i == 0))
+			f.fold.Begin(x.runID, x.repeats(begins && i == 0))
 			if err := f.execution(ctx, x, i == len(chain)-1); err != nil || f.stopped || f.over {
 				return err
 			}

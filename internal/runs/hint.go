@@ -45,11 +45,11 @@ func Explained(o *Outcome, id RunID) *Outcome {
 	if o == nil || o.Failure == nil {
 		return o
 	}
-	told, failure := *o, *o.Failure
+	hinted, failure := *o, *o.Failure
 	if failure.Error.RunID == "" {
 		failure.Error.RunID = string(id)
 	}
 	failure.Error.Hint = Hint(&failure.Error, failure.Effects)
-	told.Failure = &failure
-	return &told
+	hinted.Failure = &failure
+	return &hinted
 }

@@ -181,12 +181,12 @@ func query(f Filter) string {
 }
 
 func statusQuery(s Status) string {
-	told := workflows.AttrStatus + " = " + quote(keyword(string(s)))
+	indexed := workflows.AttrStatus + " = " + quote(keyword(string(s)))
 	switch s {
 	case workflows.Quarantined:
 		return quarantinedQuery
 	case workflows.Running, workflows.Waiting:
-		return "ExecutionStatus = 'Running' AND " + told
+		return "ExecutionStatus = 'Running' AND " + indexed
 	case workflows.Completed:
 		return "ExecutionStatus = 'Completed'"
 	case workflows.Cancelled:
@@ -194,11 +194,11 @@ func statusQuery(s Status) string {
 	case workflows.Terminated:
 		return "ExecutionStatus = 'Terminated'"
 	case workflows.TimedOut:
-		return "(ExecutionStatus = 'TimedOut' OR (ExecutionStatus = 'Failed' AND " + told + "))"
+		return "(ExecutionStatus = 'TimedOut' OR (ExecutionStatus = 'Failed' AND " + indexed + "))"
 	case workflows.Failed:
 		return "(ExecutionStatus = 'Failed' AND " + workflows.AttrStatus + " != " + quote(string(workflows.TimedOut)) + ")"
 	}
-	return told // no run has it
+	return indexed // no run has it
 }
 
 // quote makes a string literal of the visibility query language, of text without

@@ -31,12 +31,12 @@ type StepProgress struct {
 // Those of runs that steps have called are among them. It costs one request to
 // Temporal for each run, and nothing in history.
 func (r reader) Progress(ctx context.Context, id RunID) ([]StepProgress, error) {
-	told, _, err := r.progress(ctx, id)
+	steps, _, err := r.progress(ctx, id)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	slices.SortFunc(told, func(a, b StepProgress) int { return cmp.Compare(a.StepPath, b.StepPath) })
-	return told, nil
+	slices.SortFunc(steps, func(a, b StepProgress) int { return cmp.Compare(a.StepPath, b.StepPath) })
+	return steps, nil
 }
 
 // maxWatched bounds the called runs whose progress is shown with one run.
@@ -44,7 +44,7 @@ const maxWatched = 20
 
 // progress is that of a run, and below the paths of its steps that of the runs
 // that they have called. path is that of the step that has called the run itself.
-func (r reader) progress(ctx context.Context, id RunID) (told []StepProgress, path workflows.StepPath, err error) {
+func (r reader) progress(ctx context.Context, id RunID) (steps []StepProgress, path workflows.StepPath, err error) {
 	d, err := r.describe(ctx, id)
 	if err != nil {
 		return nil, "", err
@@ -61,7 +61,7 @@ func (r reader) progress(ctx context.Context, id RunID) (told []StepProgress, pa
 		}
 		var last workflows.StepProgress
 		_ = r.converter.FromPayloads(p.HeartbeatDetails, &last) // of an earlier release, or none: no progress
-		told = append(told, StepProgress{
+		steps = append(steps, StepProgress{
 			StepPath: last.StepPath, Progress: last.Progress, Total: last.Total, Message: last.Message,
 			Activity: p.GetActivityId(), Attempt: int(p.GetAttempt()), Failure: history.NewFailure(r.converter, p.GetLastFailure()).Message(),
 		})
@@ -77,8 +77,8 @@ func (r reader) progress(ctx context.Context, id RunID) (told []StepProgress, pa
 			if step.StepPath != "" {
 				step.StepPath = at.Below(step.StepPath)
 			}
-			told = append(told, step)
+			steps = append(steps, step)
 		}
 	}
-	return told, path, nil
+	return steps, path, nil
 }

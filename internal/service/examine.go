@@ -59,7 +59,7 @@ type Installation struct {
 	LargeValues bool   // whether large values are kept outside of Temporal
 	ValuesDir   string // of a dev
 
-	// Starting is told now and then of the backends that still start, and for how long.
+	// Starting gets, now and then, the backends that still start, and for how long.
 	// nil = nothing is.
 	Starting func(names []string, since time.Duration)
 }

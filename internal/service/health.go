@@ -143,11 +143,11 @@ func (s *Service) status(ctx context.Context, who auth.Identity, reasons []strin
 				continue
 			}
 		}
-		told := BackendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools}
+		of := BackendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools}
 		if oversees { // errors name addresses, limits their worker
-			told.Error, told.Limits, told.Limited = b.Error, s.opts.Loaded.Limits[b.Name].String(), s.limited(ctx, b.Name)
+			of.Error, of.Limits, of.Limited = b.Error, s.opts.Loaded.Limits[b.Name].String(), s.limited(ctx, b.Name)
 		}
-		status.Backends = append(status.Backends, told)
+		status.Backends = append(status.Backends, of)
 	}
 	if s.front != nil {
 		status.Composites = s.front.status(who)
@@ -171,16 +171,16 @@ func (s *front) status(who auth.Identity) []CompositeStatus {
 		if !s.gateway.MayKnow(who, c.Definition) {
 			continue
 		}
-		told := CompositeStatus{
+		of := CompositeStatus{
 			Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden, Callers: c.Definition.Callers(),
 		}
 		if c.Published == nil {
-			told.Contradicts = s.registry.Contradicts(c.Definition)
+			of.Contradicts = s.registry.Contradicts(c.Definition)
 		}
 		if c.Name != c.Definition.Name {
-			told.Definition = c.Definition.Name
+			of.Definition = c.Definition.Name
 		}
-		known = append(known, told)
+		known = append(known, of)
 	}
 	return known
 }

@@ -47,10 +47,10 @@ func (w *fileWatch) inTime(ctx context.Context, look func() (then func())) bool 
 	go func() { done <- look() }()
 	late := time.NewTimer(w.most)
 	defer late.Stop()
-	for told := false; ; told = true {
+	for noted := false; ; noted = true {
 		select {
 		case then := <-done:
-			if told {
+			if noted {
 				w.stuck(nil)
 			}
 			then()

@@ -41,10 +41,10 @@ func busy(largeValues bool) time.Duration {
 
 // NewGuard puts a guard on the connection of a new worker, which quarantines a run when
 // it was lost with its worker limit times. Keys check the operators' signals.
-func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
+func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys, metrics *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	g := quarantine.New(quarantine.Options{
 		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues), Full: newMemoryGauge(memoryLimit()).limits(),
-		Keys: keys, Alone: told.RunExecutedAlone, Quarantined: told.RunQuarantined, Logger: log,
+		Keys: keys, Alone: metrics.RunExecutedAlone, Quarantined: metrics.RunQuarantined, Logger: log,
 	})
 	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, g.DialOption())
 	return g

@@ -145,7 +145,7 @@ type Backlog struct {
 	Age   time.Duration // of the oldest one
 }
 
-// snapshotAge is how old a snapshot may be when it is told: several who ask for
+// snapshotAge is how old a snapshot may be when it is given: several requests for
 // metrics cost no more than one.
 const snapshotAge = 10 * time.Second
 

@@ -98,20 +98,20 @@ func (f Failure) KnownOutcome() bool {
 // one before. One that nobody has reported, and one that cannot be read, leave that
 // open.
 func (f Failure) MayHaveRun() bool {
-	var told workflows.Error
+	var reported workflows.Error
 	app := f.failure.GetApplicationFailureInfo()
-	return app.GetDetails() == nil || f.codec.FromPayloads(app.GetDetails(), &told) != nil || told.MayHaveHappened()
+	return app.GetDetails() == nil || f.codec.FromPayloads(app.GetDetails(), &reported) != nil || reported.MayHaveHappened()
 }
 
 // LeavesUnknown reports whether the failure of a whole call leaves it unknown
 // whether that was made.
 func (f Failure) LeavesUnknown() bool {
-	var told workflows.Error
+	var reported workflows.Error
 	app := f.failure.GetApplicationFailureInfo()
-	if app == nil || f.codec.FromPayloads(app.GetDetails(), &told) != nil {
+	if app == nil || f.codec.FromPayloads(app.GetDetails(), &reported) != nil {
 		return true
 	}
-	return told.Category == codes.CategoryOutcomeUnknown || told.Category == codes.CategoryCancelled
+	return reported.Category == codes.CategoryOutcomeUnknown || reported.Category == codes.CategoryCancelled
 }
 
 // status is what a call has come to that ended with the failure.

@@ -50,7 +50,7 @@ func (g *gates) stated(c codec, m *commonpb.Memo) (facts []Fact) {
 	return facts
 }
 
-// newAskings are those that were not told yet.
+// newAskings are those that are new.
 func (g *gates) newAskings(e workflows.Elicitation) []workflows.Asking {
 	if was := g.known[e.ID]; was != nil {
 		return e.Askings[min(len(was.Askings), len(e.Askings)):]
