@@ -40,7 +40,7 @@ func (ls *lists) serve(ctx context.Context, x *exchange, misrouted func() error)
 		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 	} else if x.params.Cursor != "" {
 		x.fail(mcp.INVALID_PARAMS, "unknown cursor: the list has one page")
-	} else if err := web.Room(ctx, l.size()); err != nil { // backends may make it large
+	} else if err := web.Reserve(ctx, l.size()); err != nil { // backends may make it large
 		x.failFull("", err)
 	} else {
 		x.answer("", http.StatusOK, ls.page(x, l))

@@ -56,7 +56,7 @@ func (pr *proxy) call(ctx context.Context, x *exchange, t backends.Tool) {
 	defer release()
 	go func() {
 		res, err := pr.backends.Call(held, p.call(t))
-		if err == nil && web.Room(held, int64(len(res.Raw))) == nil {
+		if err == nil && web.Reserve(held, int64(len(res.Raw))) == nil {
 			release() // the caller's own room holds it until it is written
 		}
 		done <- func() { pr.answerBackend(x, t, asking, res, err) }

@@ -52,7 +52,7 @@ func (pb *publishing) respond(w http.ResponseWriter, r *http.Request, who auth.I
 	body, free, err := pb.admission.read(w, r, who)
 	if err == nil {
 		defer free()
-		err = web.Room(r.Context(), answerRoom)
+		err = web.Reserve(r.Context(), answerBytes)
 	}
 	var answer any
 	switch {
@@ -83,9 +83,9 @@ func (pb *publishing) respond(w http.ResponseWriter, r *http.Request, who auth.I
 	_ = json.NewEncoder(w).Encode(answer) // the client disconnected
 }
 
-// answerRoom is what an answer takes of the budget of its caller, in bytes, until its
+// answerBytes is what an answer takes of the budget of its caller, in bytes, until its
 // reader has it: a definition with the schemas of its tools has half of that.
-const answerRoom = 2 << 20
+const answerBytes = 2 << 20
 
 // A badRequest is one that makes no sense, or may not be made.
 type badRequest struct {

@@ -19,7 +19,7 @@ type largeRuns struct{ *fakeRuns }
 const largeOutcome = 50 << 20 // bytes
 
 func (r largeRuns) Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error) {
-	if err := web.Room(ctx, largeOutcome); err != nil {
+	if err := web.Reserve(ctx, largeOutcome); err != nil {
 		return nil, err
 	}
 	return r.fakeRuns.Result(ctx, id)
@@ -29,7 +29,7 @@ func (r largeRuns) Follow(ctx context.Context, id runs.RunID, after int64, only 
 	return func(yield func(runs.Event, error) bool) {
 		for e, err := range r.fakeRuns.Follow(ctx, id, after, only) {
 			if e.Kind == runs.EventDone && err == nil {
-				err = web.Room(ctx, largeOutcome)
+				err = web.Reserve(ctx, largeOutcome)
 			}
 			if !yield(e, err) || err != nil {
 				return

@@ -118,7 +118,7 @@ func TestAttackManyLargeAnswers(t *testing.T) {
 				t.Errorf("the heap had %d MB", peak>>20)
 			}
 			for _, budget := range []string{"first", "again"} { // all of it was given back
-				free, err := p.byName["be"].meter.room.answers.Work(t.Context(), budget, 34<<20)
+				free, err := p.byName["be"].meter.budget.answers.Work(t.Context(), budget, 34<<20)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -137,7 +137,7 @@ func TestAttackAnswersWaitWithTheirCall(t *testing.T) {
 	p := open(t, httpConfig(serve(t, h).URL))
 	var full []func()
 	for _, other := range []string{"one", "two"} {
-		free, err := p.byName["be"].meter.room.answers.Work(t.Context(), other, 34<<20)
+		free, err := p.byName["be"].meter.budget.answers.Work(t.Context(), other, 34<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestAttackAnswersNobodyWaitsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, config)
 			for _, other := range []string{"one", "two"} {
-				free, err := p.byName["be"].meter.room.answers.Work(t.Context(), other, 34<<20)
+				free, err := p.byName["be"].meter.budget.answers.Work(t.Context(), other, 34<<20)
 				if err != nil {
 					t.Fatal(err)
 				}

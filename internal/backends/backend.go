@@ -118,7 +118,7 @@ type backend struct {
 func newBackend(cfg Config, answers *web.Bodies, logger *slog.Logger, published func()) *backend {
 	cfg.Env = maps.Clone(cfg.Env)
 	logger = logger.With("backend", cfg.Name)
-	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(newRoom(cfg, answers), cfg.CACertificates)}
+	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(newAnswerBudget(cfg, answers), cfg.CACertificates)}
 	return &backend{rules: cfg.rules(), dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1), listed: make(chan []listedTool, 1)}
 }
 

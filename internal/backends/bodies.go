@@ -18,16 +18,16 @@ import (
 func (m *meter) body(resp *http.Response, x *exchange, s *session, release context.CancelFunc) io.ReadCloser {
 	paced := &pacedAnswer{ReadCloser: resp.Body}
 	raw := &drainedBody{ReadCloser: paced, rest: resp.Body, release: release}
-	c := &claims{room: m.room, ctx: x.caller, held: x.held, holders: &s.holders}
+	c := &claims{budget: m.budget, ctx: x.caller, held: x.held, holders: &s.holders}
 	answer := release != nil || x.expected // also one that is resumed by a GET
 	var r io.Reader
 	switch {
 	case resp.StatusCode >= http.StatusMultipleChoices:
-		r = &wholeBody{body: raw, limit: min(m.room.limit, maxChatter)}
+		r = &wholeBody{body: raw, limit: min(m.budget.limit, maxChatter)}
 	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"):
 		r = newEventStream(raw, paced, c, s.flow, answer, s.fail)
 	default:
-		r = &wholeBody{body: raw, limit: m.room.limit, length: resp.ContentLength, claims: c, flow: s.flow}
+		r = &wholeBody{body: raw, limit: m.budget.limit, length: resp.ContentLength, claims: c, flow: s.flow}
 	}
 	if release == nil { // a POST is of our own making
 		if err := s.flow.take(costOfStream); err != nil {
@@ -113,7 +113,7 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 // ErrSlow is in the chain of errors of answers that come too slowly.
 var ErrSlow = errors.New("a large answer " + web.TooSlow())
 
-// A pacedAnswer is cut off if a message comes too slowly once it takes room. Before that,
+// A pacedAnswer is cut off if a message comes too slowly once it takes memory. Before that,
 // a backend may be silent for as long as a call takes.
 type pacedAnswer struct {
 	io.ReadCloser

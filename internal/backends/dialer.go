@@ -112,7 +112,7 @@ func (d *dialer) transport(s *session) (transport.Interface, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	switch d.cfg.Transport {
 	case Stdio:
-		return newChild(d.cfg, d.meter.room, d.logger), nil
+		return newChild(d.cfg, d.meter.budget, d.logger), nil
 	case SSE:
 		t, err := transport.NewSSE(d.cfg.URL,
 			transport.WithHTTPClient(d.client(s)),

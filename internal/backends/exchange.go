@@ -215,17 +215,17 @@ func plain(err error) error {
 // (net/http.Transport: shouldRetryRequest, Request.isReplayable). Redirects,
 // which would repeat it as well, are not followed.
 type meter struct {
-	base *http.Transport
-	room room
+	base   *http.Transport
+	budget answerBudget
 }
 
 // idleConnTimeout is shorter than the 5 s after which Node closes idle
 // connections: a request during the closing is lost with an unknown outcome.
 const idleConnTimeout = 4 * time.Second
 
-func newMeter(r room, certificates []byte) *meter {
+func newMeter(b answerBudget, certificates []byte) *meter {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
-	return &meter{room: r, base: &http.Transport{
+	return &meter{budget: b, base: &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, addr)

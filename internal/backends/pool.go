@@ -121,7 +121,7 @@ func (p *Pool) WaitReady(ctx context.Context, d time.Duration) bool {
 
 // Call calls a backend's tool and returns its answer, isError or not. A call without an
 // answer is a *CallError with its outcome. Only ctx and the backend's Timeout bound the
-// call, also where a large answer waits for room among others. If it ends early, the
+// call, also where a large answer waits for memory among others. If it ends early, the
 // backend gets a cancellation.
 func (p *Pool) Call(ctx context.Context, c Call) (*Result, error) {
 	refuse := func(err error) (*Result, error) {

@@ -23,7 +23,7 @@ type child struct {
 	flow    *flow  // of what it writes without being asked
 	claims  claims // of its lines
 	awaited *awaited
-	cancel  context.CancelFunc // ends the waiting for room
+	cancel  context.CancelFunc // ends the waiting for memory
 
 	writing chan struct{} // holds a token while no write is under way
 	done    chan struct{} // closed when no answer can come any more
@@ -37,12 +37,12 @@ type child struct {
 	background sync.WaitGroup
 }
 
-func newChild(cfg Config, r room, logger *slog.Logger) *child {
+func newChild(cfg Config, b answerBudget, logger *slog.Logger) *child {
 	c := &child{
 		flow: newFlow(), awaited: newAwaited(),
 		writing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	c.claims.room, c.claims.holders = r, &holders{}
+	c.claims.budget, c.claims.holders = b, &holders{}
 	c.claims.ctx, c.cancel = context.WithCancel(context.Background())
 	c.process = &process{cfg: cfg, secrets: cfg.secrets(nil), logger: logger, noise: newFlow(), unread: c.done, exited: make(chan struct{})}
 	c.writing <- struct{}{}

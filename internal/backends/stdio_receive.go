@@ -81,7 +81,7 @@ func (c *child) receive(line []byte) error {
 	return nil
 }
 
-// receiveAnswer hands an answer on. One for which there is no room, or that is none of
+// receiveAnswer hands an answer on. One for which there is no memory, or that is none of
 // JSON-RPC, ends its own request alone; one that is not waited for is not decoded.
 func (c *child) receiveAnswer(head messageHead, line []byte) error {
 	var answer transport.JSONRPCResponse

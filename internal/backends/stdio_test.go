@@ -239,7 +239,7 @@ func TestChildAnswerTooLarge(t *testing.T) {
 // A child that reads nothing must hold up nobody longer than he wants.
 func TestChildIsDeaf(t *testing.T) {
 	t.Parallel()
-	c := newChild(childConfig("deaf"), newRoom(childConfig("deaf"), newAnswers()), slog.New(slog.DiscardHandler))
+	c := newChild(childConfig("deaf"), newAnswerBudget(childConfig("deaf"), newAnswers()), slog.New(slog.DiscardHandler))
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestChildIsDeaf(t *testing.T) {
 
 func TestCloseKillsStubbornChild(t *testing.T) {
 	t.Parallel()
-	c := newChild(childConfig("deaf"), newRoom(childConfig("deaf"), newAnswers()), slog.New(slog.DiscardHandler))
+	c := newChild(childConfig("deaf"), newAnswerBudget(childConfig("deaf"), newAnswers()), slog.New(slog.DiscardHandler))
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

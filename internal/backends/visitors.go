@@ -63,7 +63,7 @@ func (k *sessions) visitorOf(identity string, who Caller) (*visitor, error) {
 	}
 	v := k.visitors[identity]
 	if v == nil || v.session != nil && (v.session.retired || v.session.isLost()) {
-		k.makeRoom()
+		k.closeIdlest()
 		v = &visitor{tried: make(chan struct{})}
 		k.visitors[identity] = v
 		k.burials.Go(func() { k.receive(v, who) })
@@ -113,9 +113,9 @@ func (k *sessions) sweep(ctx context.Context) {
 	}
 }
 
-// makeRoom closes the session that was idle longest if there are too many.
+// closeIdlest closes the session that was idle longest if there are too many.
 // mu is held.
-func (k *sessions) makeRoom() {
+func (k *sessions) closeIdlest() {
 	if len(k.visitors) < maxVisitors {
 		return
 	}

@@ -31,18 +31,18 @@ type archive struct {
 	converter converter.DataConverter
 	keys      *secrets.Keys
 	log       *slog.Logger
-	room      func(ctx context.Context, bytes int64) error // nil = there is always some
+	reserve   func(ctx context.Context, bytes int64) error // nil = there is no bound
 	fresh     freshRuns
 	news      *News // nil = there is none in this process
 }
 
-// hold waits for room for the outcome of a run, if an event has one.
+// hold reserves memory for the outcome of a run, if an event has one.
 func (a *archive) hold(ctx context.Context, e *historypb.HistoryEvent) error {
-	if a.room == nil {
+	if a.reserve == nil {
 		return nil
 	}
 	if bytes := history.OutcomeSize(e); bytes > 0 {
-		return a.room(ctx, bytes)
+		return a.reserve(ctx, bytes)
 	}
 	return nil
 }

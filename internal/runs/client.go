@@ -35,9 +35,9 @@ type Config struct {
 	// LargeInputs is DataConverter that keeps large values elsewhere, with which
 	// runs are resumed that know of that. nil = there is nowhere to.
 	LargeInputs converter.DataConverter
-	// Room waits until what ctx is of may hold so many bytes of an outcome, until it
-	// ends. Its errors are returned. nil = there is always room.
-	Room func(ctx context.Context, bytes int64) error
+	// Reserve waits until what ctx is of may hold so many bytes of an outcome, until it
+	// ends. Its errors are returned. nil = there is no bound.
+	Reserve func(ctx context.Context, bytes int64) error
 	// Reader is the reader that ctx belongs to, "" = none in particular. Each reader
 	// has one query of Temporal's index waiting at a time. nil = all wait alike.
 	Reader func(ctx context.Context) string
@@ -73,7 +73,7 @@ func New(cfg Config) *Client {
 		keys:      cfg.Keys,
 		news:      cfg.News,
 		log:       cmp.Or(cfg.Logger, slog.Default()),
-		room:      cfg.Room,
+		reserve:   cfg.Reserve,
 	}
 	if a.converter == nil {
 		a.converter = converter.GetDefaultDataConverter()

@@ -14,9 +14,9 @@ import (
 	outcomes "github.com/perdure/perdure/internal/runs/history"
 )
 
-// TestOutcomesWaitForRoom: an outcome is read when there is room for it, wherever it is
+// TestOutcomesWaitForMemory: an outcome is read when there is room for it, wherever it is
 // asked for.
-func TestOutcomesWaitForRoom(t *testing.T) {
+func TestOutcomesWaitForMemory(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
 	id := start(t, c, composition(t, `
@@ -28,7 +28,7 @@ steps: [{id: s, tool: write, arguments: {text: "`+strings.Repeat("x", 100_000)+`
 	full := errors.New("there is no room")
 	for _, room := range []error{nil, full} {
 		var most int64
-		c := runs.New(runs.Config{Client: temporal, Keys: testKeys, Room: func(_ context.Context, bytes int64) error {
+		c := runs.New(runs.Config{Client: temporal, Keys: testKeys, Reserve: func(_ context.Context, bytes int64) error {
 			most = max(most, bytes)
 			return room
 		}})

@@ -218,20 +218,20 @@ type Arrival struct {
 	caller string
 	most   int64
 
-	room int64 // bytes that may come
-	free func()
+	allowed int64 // bytes that may come
+	free    func()
 }
 
 // Arriving begins the arrival of a body of at most most bytes, whose size is not known.
 func (b *Bodies) Arriving(caller string, most int64) *Arrival {
-	return &Arrival{bodies: b, caller: caller, most: most, room: SmallBody, free: func() {}}
+	return &Arrival{bodies: b, caller: caller, most: most, allowed: SmallBody, free: func() {}}
 }
 
 // Grow waits until so many bytes of the body may be there. The error is a *FullError, or
 // that of ctx.
 func (a *Arrival) Grow(ctx context.Context, size int64) error {
 	switch start := min(startOfBody, a.most); {
-	case size <= a.room:
+	case size <= a.allowed:
 		return nil
 	case size <= start:
 		return a.claim(ctx, a.bodies.starting, start)
@@ -250,14 +250,14 @@ func (a *Arrival) claim(ctx context.Context, of *Budget, bytes int64) error {
 		return err
 	}
 	a.free()
-	a.room, a.free = bytes, free
+	a.allowed, a.free = bytes, free
 	return nil
 }
 
 // End gives back what the body took, and begins with the next one.
 func (a *Arrival) End() {
 	a.free()
-	a.room, a.free = SmallBody, func() {}
+	a.allowed, a.free = SmallBody, func() {}
 }
 
 // A DenseError refuses a body with more values than the budget of one caller allows.

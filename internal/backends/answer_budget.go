@@ -11,27 +11,28 @@ import (
 )
 
 // newAnswers makes the budget that the answers of all backends of a process share. Those
-// to a request of a client are its caller's, who decides how fast they are written. A call that was sent must not lose its outcome for lack of room, so an answer waits for
-// as long as its call does.
+// to a request of a client are its caller's, who decides how fast they are written. A call
+// that was sent must not lose its outcome for lack of memory, so an answer waits for as
+// long as its call does.
 func newAnswers() *web.Bodies { return web.NewBodies(web.DefaultWork, math.MaxInt64) }
 
-// A room is where answers of one backend are read and decoded.
-type room struct {
+// An answerBudget is the memory in which answers of one backend are read and decoded.
+type answerBudget struct {
 	answers *web.Bodies
 	backend string
 	limit   int64 // bytes of an answer
 }
 
-func newRoom(cfg Config, answers *web.Bodies) room {
-	return room{answers: answers, backend: cfg.Name, limit: cfg.maxResultBytes()}
+func newAnswerBudget(cfg Config, answers *web.Bodies) answerBudget {
+	return answerBudget{answers: answers, backend: cfg.Name, limit: cfg.maxResultBytes()}
 }
 
 // owner is whose share of the budget the answer to a request of ctx takes.
-func (r room) owner(ctx context.Context) string {
+func (b answerBudget) owner(ctx context.Context) string {
 	if caller := web.Reader(ctx); caller != "" {
 		return caller
 	}
-	return "backend " + r.backend
+	return "backend " + b.backend
 }
 
 // A holding is what answers take of the budget until it is freed.
@@ -140,8 +141,8 @@ func (s *holders) take(id string) *holding {
 
 // Claims are what one reader of answers takes of the budget.
 type claims struct {
-	room    room
-	ctx     context.Context // of the waiting for room
+	budget  answerBudget
+	ctx     context.Context // of the waiting for memory
 	held    *holding        // of the one request that is answered; nil = of more than one, or not kept
 	holders *holders
 	passing holding // of messages that are not kept
@@ -149,14 +150,14 @@ type claims struct {
 	incoming *web.Arrival // of the message that is coming; nil = none has come
 }
 
-// arriving claims room for a message that has so many bytes already and an end that is
+// arriving claims memory for a message that has so many bytes already and an end that is
 // not known.
 func (c *claims) arriving(size int64) error {
-	if size > c.room.limit {
-		return tooLarge(c.room.limit)
+	if size > c.budget.limit {
+		return tooLarge(c.budget.limit)
 	}
 	if c.incoming == nil {
-		c.incoming = c.room.answers.Arriving(c.room.owner(c.ctx), c.room.limit)
+		c.incoming = c.budget.answers.Arriving(c.budget.owner(c.ctx), c.budget.limit)
 	}
 	return c.incoming.Grow(c.ctx, size)
 }
@@ -168,16 +169,16 @@ func (c *claims) arrived() {
 	}
 }
 
-// take claims room for a message that is decoded next, as long as its request waits.
+// take claims memory for a message that is decoded next, as long as its request waits.
 func (c *claims) take(message []byte, holder *holding) error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	owner := c.room.owner(c.ctx)
+	owner := c.budget.owner(c.ctx)
 	if holder.waits != nil {
 		defer context.AfterFunc(holder.waits, cancel)()
-		owner = c.room.owner(holder.waits)
+		owner = c.budget.owner(holder.waits)
 	}
-	free, err := c.room.answers.Weigh(ctx, owner, message)
+	free, err := c.budget.answers.Weigh(ctx, owner, message)
 	if err != nil {
 		return unfitting(err)
 	}
@@ -201,10 +202,10 @@ func (c *claims) holderOf(head messageHead) (holder *holding, expected bool) {
 
 // readFrom reads a message, of length bytes if that is not negative, that is decoded next.
 func (c *claims) readFrom(in *boundedReader, length int64) ([]byte, error) {
-	if length > c.room.limit {
-		return nil, tooLarge(c.room.limit)
+	if length > c.budget.limit {
+		return nil, tooLarge(c.budget.limit)
 	}
-	text, free, err := c.room.answers.ReadFrom(c.ctx, in, c.room.owner(c.ctx), length, c.room.limit)
+	text, free, err := c.budget.answers.ReadFrom(c.ctx, in, c.budget.owner(c.ctx), length, c.budget.limit)
 	if err != nil {
 		return nil, unfitting(err)
 	}

@@ -17,7 +17,7 @@ type reader struct {
 type readerKey struct{}
 
 // Within is a context for what a request of a caller reads beside its body, such as
-// results. What Room takes for it is given back when ctx ends.
+// results. What Reserve takes for it is given back when ctx ends.
 func (b *Bodies) Within(ctx context.Context, caller string) context.Context {
 	return context.WithValue(ctx, readerKey{}, &reader{bodies: b, caller: caller, ctx: ctx})
 }
@@ -30,10 +30,10 @@ func Reader(ctx context.Context) string {
 	return ""
 }
 
-// Room waits until the request of a context that Within has made may hold so many
+// Reserve waits until the request of a context that Within has made may hold so many
 // bytes, in all: it reads one thing at a time. Where Within has not made it there is
 // no bound. The error is a *FullError, or that of ctx.
-func Room(ctx context.Context, bytes int64) error {
+func Reserve(ctx context.Context, bytes int64) error {
 	r, ok := ctx.Value(readerKey{}).(*reader)
 	if !ok || bytes <= SmallBody {
 		return nil
