@@ -87,7 +87,7 @@ func (d *deposits) signalRun(ctx context.Context, caller string, run runs.RunID,
 
 // bringCredentials tries, once for each backend, whether the token of the
 // request gives a run of its sender what it waits for.
-func (s *asking) bringCredentials(e runs.Elicitation) {
+func (s *asker) bringCredentials(e runs.Elicitation) {
 	own := s.at.Owner == "" || s.at.Owner == s.x.caller.Subject
 	if e.Kind != runs.Credentials || !own || s.tried[e.Backend] || !s.on.deposits.wanted() {
 		return

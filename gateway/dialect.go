@@ -70,9 +70,9 @@ type dialect interface {
 	// noResource is the code of the error for a resource that there is not.
 	noResource() int
 
-	// asking is what a direct call passes to its backend, which may ask its user;
+	// clientInput is what a direct call passes to its backend, which may ask its user;
 	// nil = it may not.
-	asking(tokens *sealer, x *exchange, tool string) (*backends.Asking, error)
+	clientInput(tokens *sealer, x *exchange, tool string) (*backends.ClientInput, error)
 	// passes reports whether a backend's error is for the client to deal with.
 	passes(e *backends.RPCError) bool
 	// pass makes a backend's result one for the client.

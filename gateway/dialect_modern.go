@@ -79,7 +79,7 @@ func (d modern) ask(s *stream, now []*gate) (answered bool) {
 	if d.tasked(s.rendering) {
 		return s.handOutTask()
 	}
-	return s.asking.requireInput(now)
+	return s.asker.requireInput(now)
 }
 
 func (modern) taskRequest(*client, *params) json.RawMessage { return nil }
@@ -129,17 +129,17 @@ func (d modern) list(server mcp.Implementation, scope mcp.CacheScope) any {
 // noResource is as in server/resources of 2026-07-28.
 func (modern) noResource() int { return mcp.INVALID_PARAMS }
 
-func (modern) asking(tokens *sealer, x *exchange, tool string) (*backends.Asking, error) {
-	asking := &backends.Asking{Capabilities: json.RawMessage(`{}`)}
+func (modern) clientInput(tokens *sealer, x *exchange, tool string) (*backends.ClientInput, error) {
+	input := &backends.ClientInput{Capabilities: json.RawMessage(`{}`)}
 	if has := x.params.Meta.Capabilities; has != nil {
 		// Not what needs more than this one call, as tasks do.
-		asking.Capabilities = mustEncode(mcp.ClientCapabilities{Elicitation: has.Elicitation, Sampling: has.Sampling, Roots: has.Roots})
+		input.Capabilities = mustEncode(mcp.ClientCapabilities{Elicitation: has.Elicitation, Sampling: has.Sampling, Roots: has.Roots})
 	}
 	if len(x.params.InputResponses) > 0 {
-		asking.Responses = mustEncode(x.params.InputResponses)
+		input.Responses = mustEncode(x.params.InputResponses)
 	}
 	if x.params.RequestState == "" {
-		return asking, nil
+		return input, nil
 	}
 	var st passedState
 	if err := tokens.open(passedPurpose, x.params.RequestState, x.callerID, &st); err != nil {
@@ -148,8 +148,8 @@ func (modern) asking(tokens *sealer, x *exchange, tool string) (*backends.Asking
 	if st.Tool != tool || st.Arguments != x.arguments {
 		return nil, errForged
 	}
-	asking.State, asking.Round = st.State, st.Round
-	return asking, nil
+	input.State, input.Round = st.State, st.Round
+	return input, nil
 }
 
 func (modern) passes(e *backends.RPCError) bool {

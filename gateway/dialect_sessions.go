@@ -23,18 +23,20 @@ func sessionClient(who auth.Identity, s *session) *client {
 		session: s, scope: s.Nonce}
 }
 
-func (sessions) misrouted(*toolset, *http.Request, *message, *params) error  { return nil }
-func (sessions) converses() bool                                             { return true }
-func (sessions) sendsAgain() bool                                            { return false }
-func (sessions) keepsQuestions() bool                                        { return true }
-func (sessions) tasked(*rendering) bool                                      { return false }
-func (sessions) listens(*message, *params) bool                              { return false }
-func (sessions) status(int) int                                              { return http.StatusOK }
-func (sessions) finish(_ mcp.Implementation, r *result) *result              { return r }
-func (sessions) list(mcp.Implementation, mcp.CacheScope) any                 { return struct{}{} }
-func (sessions) passes(*backends.RPCError) bool                              { return false }
-func (sessions) pass(raw json.RawMessage) json.RawMessage                    { return raw }
-func (sessions) asking(*sealer, *exchange, string) (*backends.Asking, error) { return nil, nil }
+func (sessions) misrouted(*toolset, *http.Request, *message, *params) error { return nil }
+func (sessions) converses() bool                                            { return true }
+func (sessions) sendsAgain() bool                                           { return false }
+func (sessions) keepsQuestions() bool                                       { return true }
+func (sessions) tasked(*rendering) bool                                     { return false }
+func (sessions) listens(*message, *params) bool                             { return false }
+func (sessions) status(int) int                                             { return http.StatusOK }
+func (sessions) finish(_ mcp.Implementation, r *result) *result             { return r }
+func (sessions) list(mcp.Implementation, mcp.CacheScope) any                { return struct{}{} }
+func (sessions) passes(*backends.RPCError) bool                             { return false }
+func (sessions) pass(raw json.RawMessage) json.RawMessage                   { return raw }
+func (sessions) clientInput(*sealer, *exchange, string) (*backends.ClientInput, error) {
+	return nil, nil
+}
 
 func (sessions) admits(r *http.Request, _ *params) bool {
 	if r == nil {
@@ -80,7 +82,7 @@ func (sessions) resumable(c *client) bool {
 func (sessions) ask(s *stream, now []*gate) (answered bool) {
 	if s.x.streams {
 		for _, gt := range now {
-			s.asking.elicit(gt)
+			s.asker.elicit(gt)
 		}
 	}
 	return false

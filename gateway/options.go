@@ -31,7 +31,7 @@ type Runs interface {
 	Attach(ctx context.Context, id runs.RunID, a runs.Attended) (noted bool, err error)
 	Deliver(ctx context.Context, caller string, all []runs.RunID) error
 	Delivered(ctx context.Context, caller string, id runs.RunID, since time.Time) (bool, error)
-	Asked(ctx context.Context, id runs.RunID, elicitation string, asking runs.Asking) error
+	Asked(ctx context.Context, id runs.RunID, elicitation string, became runs.Asking) error
 	Cancel(ctx context.Context, id runs.RunID, reason string) error
 	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
 	List(ctx context.Context, filter runs.Filter) ([]runs.Run, error)
@@ -151,7 +151,7 @@ type Timing struct {
 	KeepAlive time.Duration
 	// ReaskAfter is how long a stream waits for the answer to a question until it
 	// asks again: an answer that was lost with a replica is then given once more. An
-	// answer to any asking counts. 0 = 10 min.
+	// answer to any of the questions counts. 0 = 10 min.
 	ReaskAfter time.Duration
 	// StreamRetry is how long clients are asked to wait before they resume a broken
 	// stream. They try twice by default, so a server may be down for less than twice as
@@ -245,7 +245,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// listLife is how long clients of 2026-07-28 may keep lists without asking
+// listLife is how long clients of 2026-07-28 may keep lists without a look
 // again. Those that listen hear of changes at once.
 const listLife = 30 * time.Second
 

@@ -19,7 +19,7 @@ import (
 // of scripts and backends, and numbers that only grow.
 type report struct {
 	*rendering
-	asking  *asking
+	asker   *asker
 	running map[runs.StepPath]string // step paths, with the ID of the activity that makes the call; "" = none
 	done    float64
 	total   float64 // 0 = unknown
@@ -27,8 +27,8 @@ type report struct {
 	poller  *progressPoller
 }
 
-func newReport(r *rendering, asks *asking) *report {
-	return &report{rendering: r, asking: asks, running: map[runs.StepPath]string{}}
+func newReport(r *rendering, asks *asker) *report {
+	return &report{rendering: r, asker: asks, running: map[runs.StepPath]string{}}
 }
 
 // start has backends asked for the progress of steps from now on.
@@ -163,7 +163,7 @@ func (s *report) notifyStep(message string, step *StepState) {
 // metaOf reports whose progress it is.
 func (s *report) metaOf(step *StepState) map[string]any {
 	run := runState{ID: s.at.Run, Status: statusRunning}
-	if len(s.asking.gates()) > 0 || step != nil && step.Status == StepWaiting {
+	if len(s.asker.gates()) > 0 || step != nil && step.Status == StepWaiting {
 		run.Status = statusWaiting
 	}
 	meta := map[string]any{metaRun: run}

@@ -44,13 +44,13 @@ func (pr *proxy) call(ctx context.Context, x *exchange, t backends.Tool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	asking, err := x.dialect.asking(pr.tokens, x, t.Name)
+	input, err := x.dialect.clientInput(pr.tokens, x, t.Name)
 	if err != nil {
 		pr.log.DebugContext(ctx, "refusing a request state", "error", err)
 		x.fail(mcp.INVALID_PARAMS, badState)
 		return
 	}
-	p := proxied{x: x, asking: asking, progress: make(chan backends.Progress, 64), last: -1}
+	p := proxied{x: x, input: input, progress: make(chan backends.Progress, 64), last: -1}
 	done := make(chan func(), 1)
 	held, release := backends.Hold(ctx)
 	defer release()
@@ -59,7 +59,7 @@ func (pr *proxy) call(ctx context.Context, x *exchange, t backends.Tool) {
 		if err == nil && web.Reserve(held, int64(len(res.Raw))) == nil {
 			release() // the caller's own room holds it until it is written
 		}
-		done <- func() { pr.answerBackend(x, t, asking, res, err) }
+		done <- func() { pr.answerBackend(x, t, input, res, err) }
 	}()
 	p.wait(pr.keepAlive, cancel, done)
 }
@@ -79,7 +79,7 @@ func (pr *proxy) outlive(parent context.Context, extra time.Duration) (context.C
 	return ctx, func() { stop(); cancel() }
 }
 
-func (pr *proxy) answerBackend(x *exchange, t backends.Tool, asking *backends.Asking, res *backends.Result, err error) {
+func (pr *proxy) answerBackend(x *exchange, t backends.Tool, input *backends.ClientInput, res *backends.Result, err error) {
 	if err == nil && res.IsError {
 		x.failed(toolError)
 	}
@@ -94,7 +94,7 @@ func (pr *proxy) answerBackend(x *exchange, t backends.Tool, asking *backends.As
 		x.respond("", pr.results.finish(x.client, failure(&runs.Error{Code: codes.InvalidOutput, Category: codes.CategoryTool, Tool: t.Name,
 			Message: t.Name + " was executed, but backend " + t.Backend + " gave null and no result"})))
 	case res.Asks:
-		x.respond("", pr.passQuestions(x, t, asking.Round, withoutOurs(res.Raw)))
+		x.respond("", pr.passQuestions(x, t, input.Round, withoutOurs(res.Raw)))
 	default:
 		x.respond("", x.dialect.pass(withoutOurs(res.Raw)))
 	}
@@ -140,7 +140,7 @@ func dataWithoutOurs(data any) any {
 // A proxied call relays the backend's notifications.
 type proxied struct {
 	x        *exchange
-	asking   *backends.Asking
+	input    *backends.ClientInput
 	progress chan backends.Progress
 	last     float64
 }
@@ -153,7 +153,7 @@ func (p *proxied) call(t backends.Tool) backends.Call {
 		IdempotencyKey: p.x.ownKey(),
 		KeyArgument:    t.KeyArgument,
 		Caller:         behalf(p.x.who),
-		Asking:         p.asking,
+		ClientInput:    p.input,
 	}
 	call.Caller.Forwarded = p.x.forwarded
 	if call.IdempotencyKey == "" {

@@ -16,13 +16,13 @@ func TestBackendAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.catalogue.set(tool("ask"), tool("other"))
-	calls := make(chan backends.Asking, 10)
+	calls := make(chan backends.ClientInput, 10)
 	w.catalogue.call = func(_ context.Context, call backends.Call) (*backends.Result, error) {
-		if call.Asking == nil {
+		if call.ClientInput == nil {
 			return &backends.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"nobody to ask"}]}`)}, nil
 		}
-		calls <- *call.Asking
-		if call.Asking.State == "" {
+		calls <- *call.ClientInput
+		if call.ClientInput.State == "" {
 			return &backends.Result{Asks: true, Raw: json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"maxTokens":9007199254740993}}},"requestState":"theirs"}`)}, nil
 		}
 		return &backends.Result{Raw: json.RawMessage(`{"resultType":"complete","content":[{"type":"text","text":"thanks"}]}`)}, nil
@@ -81,7 +81,7 @@ func TestAttackBackendAsksForEver(t *testing.T) {
 		w.catalogue.set(tool("ask"))
 		var rounds []int
 		w.catalogue.call = func(_ context.Context, call backends.Call) (*backends.Result, error) {
-			rounds = append(rounds, call.Asking.Round)
+			rounds = append(rounds, call.ClientInput.Round)
 			return &backends.Result{Asks: true, Raw: json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage"}}` + state + `}`)}, nil
 		}
 		c := &wire{T: t, url: w.url, caller: "ann"}

@@ -186,7 +186,7 @@ const (
 type about struct {
 	elicitation string // its ID
 	question    string // Elicitation.Question, as the client was asked; "" = what is asked now
-	asking      string // name of the asking; "" = it has none
+	name        string // of the question, as the run notes it; "" = it has none
 }
 
 // sent explains, for an error of answer, that the run has the answer and takes it when
@@ -207,7 +207,7 @@ func (qs *questions) answer(ctx context.Context, c *client, run *runs.Run, to ab
 	if !ok {
 		return nil, &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{Run: run, ElicitationID: to.elicitation, Question: to.question, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.asking, Allowed: func(e runs.Elicitation) bool {
+	answer := runs.Answer{Run: run, ElicitationID: to.elicitation, Question: to.question, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.name, Allowed: func(e runs.Elicitation) bool {
 		return qs.rights.allow(c.who, auth.Answer, auth.Object{Tool: run.Tool, Owner: run.Caller, Approvers: e.Approvers})
 	}}
 	switch action {

@@ -82,7 +82,7 @@ type quotaRuns struct {
 // too low.
 type usage struct {
 	rate   *rate.Limiter
-	asking sync.Mutex // held by who asks the index
+	lookup sync.Mutex // held while the index is read
 
 	// quotaRuns.mu guards what follows.
 	held    int       // by so many calls of reserve
@@ -233,8 +233,8 @@ func (q *quotaRuns) take(u *usage, asks bool) (s *start, known bool, err error) 
 // ask has the index report what a caller has. Of many who want that at once, one asks.
 func (q *quotaRuns) ask(ctx context.Context, u *usage, caller string) error {
 	wanted := time.Now()
-	u.asking.Lock()
-	defer u.asking.Unlock()
+	u.lookup.Lock()
+	defer u.lookup.Unlock()
 	q.mu.Lock()
 	done := u.at.After(wanted)
 	q.mu.Unlock()

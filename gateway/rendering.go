@@ -33,7 +33,7 @@ func (ss *streams) render(ctx context.Context, x *exchange, at cursor, how rende
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := newStream(&rendering{on: ss, x: x, at: at, renderOptions: how})
-	defer s.asking.close()
+	defer s.asker.close()
 	defer s.report.stop()
 	// Those who see the stream open may answer what was asked on the one before.
 	err := s.catchUp(ctx)

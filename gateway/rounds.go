@@ -21,8 +21,8 @@ func (st *state) unknownKeys(given map[string]json.RawMessage) (reasons map[stri
 	reasons = map[string]string{}
 	known, asked := map[string]bool{}, []string{}
 	for gate, askings := range st.Asked {
-		for asking := range askings {
-			known[questionKey(gate, st.Rounds[gate], asking+1)] = true
+		for n := range askings {
+			known[questionKey(gate, st.Rounds[gate], n+1)] = true
 		}
 		asked = append(asked, questionKey(gate, st.Rounds[gate], askings))
 	}

@@ -17,7 +17,7 @@ import (
 // requests of the client lead to comes with the events of the run.
 type stream struct {
 	*rendering
-	asking *asking
+	asker  *asker
 	report *report
 
 	late        bool  // patience has run out
@@ -27,8 +27,8 @@ type stream struct {
 }
 
 func newStream(r *rendering) *stream {
-	asks := &asking{rendering: r}
-	return &stream{rendering: r, asking: asks, report: newReport(r, asks), rendered: r.at.Seq}
+	asks := &asker{rendering: r}
+	return &stream{rendering: r, asker: asks, report: newReport(r, asks), rendered: r.at.Seq}
 }
 
 // run handles what happens until the call is answered.
@@ -52,7 +52,7 @@ func (s *stream) run(ctx context.Context) {
 		case found := <-s.report.found():
 			quiet = !s.report.news(found) && quiet
 		case <-tick.C:
-			s.asking.reask()
+			s.asker.reask()
 			s.keepAlive(quiet)
 			quiet = !quiet
 		case <-cancelled:
@@ -95,7 +95,7 @@ func (s *stream) patienceTimer() <-chan time.Time {
 }
 
 // isLate reports whether the client has waited for long enough.
-func (s *stream) isLate() bool { return s.late || s.asking.urgent }
+func (s *stream) isLate() bool { return s.late || s.asker.urgent }
 
 // followed handles an event and reports whether the call is answered now.
 func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
@@ -138,9 +138,9 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	case runs.EventOpened:
 		return s.opened(ctx, e)
 	case runs.EventAsked:
-		s.asking.learn(e.Elicitation, e.Asking)
+		s.asker.learn(e.Elicitation, e.Asking)
 	case runs.EventClosed:
-		s.asking.closed(e.Elicitation)
+		s.asker.closed(e.Elicitation)
 		s.report.closed(e)
 	case runs.EventDone:
 		s.x.runEnded = true
@@ -162,9 +162,9 @@ func (s *stream) opened(ctx context.Context, e runs.Event) (answered bool) {
 	if err == nil {
 		s.know(run)
 	} else {
-		s.asking.add(*e.Elicitation)
+		s.asker.add(*e.Elicitation)
 	}
-	if s.asking.find(e.Elicitation.ID) >= 0 {
+	if s.asker.find(e.Elicitation.ID) >= 0 {
 		s.report.opened(*e.Elicitation)
 	}
 	return s.ask()
@@ -173,12 +173,12 @@ func (s *stream) opened(ctx context.Context, e runs.Event) (answered bool) {
 // know takes over the state of a run.
 func (s *stream) know(run *runs.Run) {
 	s.quarantined = run.Status == runs.Quarantined
-	s.asking.know(run)
+	s.asker.know(run)
 }
 
 // ask puts to the client what is open, in the way of its era.
 func (s *stream) ask() (answered bool) {
-	now := s.asking.unasked()
+	now := s.asker.unasked()
 	return len(now) > 0 && s.x.dialect.ask(s, now)
 }
 
@@ -220,7 +220,7 @@ func (s *stream) giveHandle() (answered bool) {
 	if s.x.dialect.tasked(s.rendering) && s.handOutTask() {
 		return true
 	}
-	if s.asking.isOpen() || ((s.x.canAsk || s.x.canOpen) && s.x.streams && !s.asking.isMuted() && s.patience == nil) {
+	if s.asker.isOpen() || ((s.x.canAsk || s.x.canOpen) && s.x.streams && !s.asker.isMuted() && s.patience == nil) {
 		return false
 	}
 	s.handOut()
@@ -244,13 +244,13 @@ func (s *stream) leave() (answered bool) {
 // handOut answers with a handle on the run, or with the pages on which it is
 // answered.
 func (s *stream) handOut() {
-	open, pages := s.asking.handOver()
+	open, pages := s.asker.handOver()
 	if len(pages) > 0 && s.x.dialect.refers(s.rendering) {
 		s.x.refer(pages)
 		return
 	}
 	h := s.on.results.pending(s.at.Run, open, s.report.underWay())
-	for i, gt := range s.asking.gates() {
+	for i, gt := range s.asker.gates() {
 		if gt.reason != "" {
 			h.Questions[i].NotTaken = notTaken(gt.reason)
 		}
@@ -283,7 +283,7 @@ func (s *stream) keepAlive(quiet bool) {
 
 // status reports what the run does.
 func (s *stream) status() string {
-	if gates := s.asking.gates(); len(gates) > 0 {
+	if gates := s.asker.gates(); len(gates) > 0 {
 		return waitsFor(gates[0].Elicitation)
 	}
 	return s.report.status()

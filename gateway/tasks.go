@@ -213,18 +213,18 @@ func pollInterval(run *runs.Run) int64 {
 type input struct {
 	*gate
 	key    string // never used for another question of the task
-	asking int    // that the key is of; 1 = the first
+	number int    // of the question that the key is of, from 1
 	params elicitParams
 }
 
 // inputs are the elicitations of a run that a client can be asked, as the stream of a
 // call would find them, and a message for when another channel must answer.
 func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
-	s := &asking{rendering: &rendering{on: ts.streams, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}}
+	s := &asker{rendering: &rendering{on: ts.streams, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}}
 	s.know(run)
 	for _, gt := range s.gates() {
-		if asking, again := gt.nextAsking(); again && !gt.mute {
-			ask = append(ask, input{gate: gt, key: questionKey(gt.ID, gt.Round, asking), asking: asking, params: s.params(gt)})
+		if number, again := gt.nextQuestion(); again && !gt.mute {
+			ask = append(ask, input{gate: gt, key: questionKey(gt.ID, gt.Round, number), number: number, params: s.params(gt)})
 		}
 	}
 	if run.Status == runs.Quarantined {
@@ -242,20 +242,20 @@ func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
 	return ask, wait
 }
 
-// nextAsking counts how often a task has shown an elicitation: once more after each
+// nextQuestion counts how often a task has shown an elicitation: once more after each
 // rejected answer, with the reason. Again is false at the limit, or when the user was
 // sent to the page.
-func (gt *gate) nextAsking() (asking int, again bool) {
-	asking, again = 1, len(gt.Askings) < runs.MaxAskings
+func (gt *gate) nextQuestion() (number int, again bool) {
+	number, again = 1, len(gt.Askings) < runs.MaxAskings
 	for _, a := range gt.Askings {
-		if a.Question != questionKey(gt.ID, gt.Round, asking) {
+		if a.Question != questionKey(gt.ID, gt.Round, number) {
 			continue
 		}
-		asking++
+		number++
 		gt.reason = a.Reason
-		again = again && a.Outcome == runs.Invalid && asking <= maxAsked
+		again = again && a.Outcome == runs.Invalid && number <= maxAsked
 	}
-	return asking, again
+	return number, again
 }
 
 // cancelTask asks a run to end, and gives the run as it is then: most continue for a

@@ -97,7 +97,7 @@ func (ts *tasks) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 	}
 	ask, _ := ts.inputs(x, run)
 	for _, in := range ask {
-		raw, key, ok := answerTo(in.ID, in.Round, in.asking, x.params.InputResponses)
+		raw, key, ok := answerTo(in.ID, in.Round, in.number, x.params.InputResponses)
 		if !ok {
 			continue
 		}
@@ -131,11 +131,11 @@ func unknownKeys(run *runs.Run, answers map[string]json.RawMessage) (unknown []s
 func hasAsked(run *runs.Run, key string) bool {
 	open := run.Open()
 	return slices.ContainsFunc(run.Elicitations, func(e runs.Elicitation) bool {
-		askings := maxAsked // of a closed one it is not known any more
+		asked := maxAsked // of a closed one it is not known any more
 		if slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
-			askings, _ = (&gate{Elicitation: e}).nextAsking()
+			asked, _ = (&gate{Elicitation: e}).nextQuestion()
 		}
-		_, _, ok := answerTo(e.ID, e.Round, askings, map[string]json.RawMessage{key: nil})
+		_, _, ok := answerTo(e.ID, e.Round, asked, map[string]json.RawMessage{key: nil})
 		return ok
 	})
 }
@@ -143,13 +143,13 @@ func hasAsked(run *runs.Run, key string) bool {
 // takeInput gives an answer on. If it is none, the run notes that, so that the
 // question is shown under another key from now on.
 func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in input, raw json.RawMessage) error {
-	asking := runs.Asking{Question: in.key, Outcome: runs.Invalid}
+	became := runs.Asking{Question: in.key, Outcome: runs.Invalid}
 	var invalid *runs.InvalidAnswerError
 	switch {
 	case in.way == byURL && actionOf(raw) == accept:
-		asking.Outcome = runs.Sent
+		became.Outcome = runs.Sent
 	case in.way == byURL:
-		asking.Outcome = runs.Unwilling
+		became.Outcome = runs.Unwilling
 	default:
 		_, err := ts.questions.answer(ctx, x.client, run, about{elicitation: in.ID, question: in.Question}, raw)
 		if sent(err) {
@@ -158,11 +158,11 @@ func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in i
 		if !errors.As(err, &invalid) {
 			return err
 		}
-		asking.Reason = invalid.Reason
+		became.Reason = invalid.Reason
 	}
 	ctx, done := detached(ctx)
 	defer done()
-	return ts.runs.Asked(ctx, run.ID, in.ID, asking)
+	return ts.runs.Asked(ctx, run.ID, in.ID, became)
 }
 
 // cancelModernTask is tasks/cancel of the extension. For a task that has

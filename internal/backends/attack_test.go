@@ -269,7 +269,7 @@ func TestAttackBackendAnswers(t *testing.T) {
 			p := open(t, config)
 			var err error
 			took := time.Now()
-			allocated := allocating(func() { _, err = callGo(t, p, Call{Asking: &Asking{}}) })
+			allocated := allocating(func() { _, err = callGo(t, p, Call{ClientInput: &ClientInput{}}) })
 			t.Logf("%s, %d MB: %.200v", time.Since(took).Round(time.Millisecond), allocated>>20, err)
 			// The server writes beside it: what is bounded is the multiple.
 			if allocated > 20*size {
@@ -334,10 +334,10 @@ func TestAttackBackendAsksForEver(t *testing.T) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"more?","requestedSchema":{"type":"object","properties":{}}}}}}}`, id)
 	}}
 	p := open(t, httpConfig(serve(t, h).URL))
-	if got, err := callGo(t, p, Call{Asking: &Asking{Round: MaxRounds - 1}}); err != nil || !got.Asks {
+	if got, err := callGo(t, p, Call{ClientInput: &ClientInput{Round: MaxRounds - 1}}); err != nil || !got.Asks {
 		t.Errorf("the last time: %+v, %v", got, err)
 	}
-	if _, err := callGo(t, p, Call{Asking: &Asking{Round: MaxRounds}}); !errors.Is(err, errAsksForEver) {
+	if _, err := callGo(t, p, Call{ClientInput: &ClientInput{Round: MaxRounds}}); !errors.Is(err, errAsksForEver) {
 		t.Errorf("once more: %v", err)
 	}
 }

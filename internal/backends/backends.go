@@ -100,14 +100,14 @@ type Call struct {
 	// Leaving is called when there is a session for the call, just before it is sent. If
 	// it gives an error, the call is not sent. nil = the call is always sent.
 	Leaving func(ctx context.Context) error
-	// Asking is for a call whose client can answer the backend's elicitations, by calling
+	// ClientInput is for a call whose client can answer the backend's elicitations, by calling
 	// again. nil = it cannot, and a tool that asks fails.
-	Asking *Asking
+	ClientInput *ClientInput
 }
 
-// Asking is the exchange between a backend that asks during a call and the client
-// (2026-07-28, multi round-trip requests). Older backends do not get it.
-type Asking struct {
+// ClientInput is what a backend that asks during a call gets of the client (2026-07-28,
+// multi round-trip requests). Older backends do not get it.
+type ClientInput struct {
 	Capabilities json.RawMessage // ClientCapabilities of the client
 	Responses    json.RawMessage // inputResponses; nil = none
 	State        string          // requestState that came with the questions; "" = none
@@ -129,7 +129,7 @@ type Result struct {
 	Structured json.RawMessage // structuredContent; nil if none
 	Content    []Content
 	Raw        json.RawMessage // the whole result object, for the direct proxy
-	// Asks: this is no result yet, but questions to the client of a call with Asking, in
+	// Asks: this is no result yet, but questions to the client of a call with ClientInput, in
 	// Raw.
 	Asks bool
 }

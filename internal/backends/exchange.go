@@ -33,7 +33,7 @@ type exchange struct {
 	caller   context.Context   // of the call, without what mcp-go derives from it
 	expected bool              // a call waits for the answer
 	headers  Headers           // credentials of the call; nil = those of the session
-	asking   *Asking           // of the call; nil = no elicitation is possible
+	input    *ClientInput      // of the call; nil = no elicitation is possible
 	traced   map[string]string // headers that name the trace of the call; nil = none
 	held     *holding          // the answer's part of the budget; nil = not kept
 

@@ -194,7 +194,7 @@ func isRPCError(err error) bool {
 // call sends one tools/call with credentials. The exchange is never nil.
 func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *exchange, error) {
 	ctx, x := newExchange(ctx)
-	x.headers, x.asking, x.traced = headers, c.Asking, c.Trace
+	x.headers, x.input, x.traced = headers, c.ClientInput, c.Trace
 	s.headers.Store(&headers)
 	req := mcp.CallToolRequest{}
 	req.Params.Name = c.Tool
@@ -224,10 +224,10 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 		return nil, x, err
 	}
 	result, err := parseResult(raw)
-	if err == nil && result.Asks && c.Asking == nil {
+	if err == nil && result.Asks && c.ClientInput == nil {
 		return nil, x, errInputRequired
 	}
-	if err == nil && result.Asks && c.Asking.Round >= MaxRounds {
+	if err == nil && result.Asks && c.ClientInput.Round >= MaxRounds {
 		return nil, x, errAsksForEver
 	}
 	return result, x, err

@@ -10,7 +10,7 @@ import (
 // amend adds the client's capabilities and answers to a call of 2026-07-28. mcp-go's
 // client has the same capabilities for all calls: none.
 func (x *exchange) amend(req transport.JSONRPCRequest) transport.JSONRPCRequest {
-	if x.asking == nil || req.Method != string(mcp.MethodToolsCall) {
+	if x.input == nil || req.Method != string(mcp.MethodToolsCall) {
 		return req
 	}
 	fields, meta := map[string]json.RawMessage{}, map[string]json.RawMessage{}
@@ -21,15 +21,15 @@ func (x *exchange) amend(req transport.JSONRPCRequest) transport.JSONRPCRequest 
 	if _, modern := meta[mcp.MetaKeyClientCapabilities]; !modern {
 		return req
 	}
-	meta[mcp.MetaKeyClientCapabilities] = x.asking.Capabilities
+	meta[mcp.MetaKeyClientCapabilities] = x.input.Capabilities
 	if fields["_meta"], err = json.Marshal(meta); err != nil {
 		return req
 	}
-	if len(x.asking.Responses) > 0 {
-		fields["inputResponses"] = x.asking.Responses
+	if len(x.input.Responses) > 0 {
+		fields["inputResponses"] = x.input.Responses
 	}
-	if x.asking.State != "" {
-		state, _ := json.Marshal(x.asking.State) // a string always encodes
+	if x.input.State != "" {
+		state, _ := json.Marshal(x.input.State) // a string always encodes
 		fields["requestState"] = state
 	}
 	req.Params = fields

@@ -40,35 +40,34 @@ type gate struct {
 	mute   bool      // the client is not asked (any more)
 }
 
-// Asking is what a stream asks its client, about each elicitation of the run that is
-// open.
-type asking struct {
+// An asker asks the client of a stream about each elicitation of the run that is open.
+type asker struct {
 	*rendering
 	open   []*gate         // oldest first
 	urgent bool            // the client must not be kept waiting: another channel has to answer
 	tried  map[string]bool // backends for which the request's token was tried
 }
 
-func (s *asking) gates() []*gate { return s.open }
+func (s *asker) gates() []*gate { return s.open }
 
-func (s *asking) find(id string) int {
+func (s *asker) find(id string) int {
 	return slices.IndexFunc(s.open, func(gt *gate) bool { return gt.ID == id })
 }
 
 // isOpen reports whether the client has a question to answer.
-func (s *asking) isOpen() bool {
+func (s *asker) isOpen() bool {
 	return slices.ContainsFunc(s.open, func(gt *gate) bool { return len(gt.asked) > 0 })
 }
 
 // isMuted reports whether others than the client have something to answer.
-func (s *asking) isMuted() bool {
+func (s *asker) isMuted() bool {
 	return slices.ContainsFunc(s.open, func(gt *gate) bool { return gt.mute })
 }
 
 // know takes over which elicitations of a run are open. Where the client holds
 // a question about one that is closed, it stays until its own event withdraws
 // the question.
-func (s *asking) know(run *runs.Run) {
+func (s *asker) know(run *runs.Run) {
 	open := run.Open()
 	for _, e := range run.Elicitations {
 		holds := s.at.Asked[e.ID] > 0 && s.x.dialect.keepsQuestions()
@@ -78,7 +77,7 @@ func (s *asking) know(run *runs.Run) {
 	}
 }
 
-func (s *asking) add(e runs.Elicitation) {
+func (s *asker) add(e runs.Elicitation) {
 	if s.find(e.ID) >= 0 {
 		return
 	}
@@ -89,7 +88,7 @@ func (s *asking) add(e runs.Elicitation) {
 	if action := s.pages[e.ID]; action != "" {
 		gt.mute, s.urgent = true, s.urgent || action != accept
 	}
-	if s.answered[e.ID] { // asking again would get another answer, which does not count
+	if s.answered[e.ID] { // another question would get another answer, which does not count
 		gt.mute, s.urgent = true, true
 	}
 	if s.x.dialect.keepsQuestions() {
@@ -102,7 +101,7 @@ func (s *asking) add(e runs.Elicitation) {
 // mute hands an elicitation to other channels. A blocking client that cannot answer is
 // not kept waiting: it gets a handle at once, unless the wait ends before its patience.
 // A credential may come with the request itself.
-func (s *asking) mute(gt *gate) {
+func (s *asker) mute(gt *gate) {
 	gt.mute = true
 	soon := !gt.Expires.IsZero() && gt.Expires.Before(s.on.tokens.time().Add(s.on.timing.Patience))
 	if s.patience == nil && s.on.timing.Patience >= 0 && gt.Kind != runs.Credentials && !soon {
@@ -113,10 +112,10 @@ func (s *asking) mute(gt *gate) {
 // takeOver notes what became of the questions about an elicitation that streams
 // before this one have asked: they are open at the client, unless the run has
 // learned that they led to no answer.
-func (s *asking) takeOver(gt *gate) {
-	for asking := range s.at.Asked[gt.ID] {
-		q := s.questionOf(gt, asking+1)
-		switch a := gt.asking(q); {
+func (s *asker) takeOver(gt *gate) {
+	for i := range s.at.Asked[gt.ID] {
+		q := s.questionOf(gt, i+1)
+		switch a := gt.reported(q); {
 		case a == nil:
 			s.holds(gt, q)
 		case a.Outcome == runs.Invalid:
@@ -128,8 +127,8 @@ func (s *asking) takeOver(gt *gate) {
 	}
 }
 
-// asking is what the run has learned of a question; nil = nothing.
-func (gt *gate) asking(q *question) *runs.Asking {
+// reported is what the run has learned of a question; nil = nothing.
+func (gt *gate) reported(q *question) *runs.Asking {
 	if i := slices.IndexFunc(gt.Askings, func(a runs.Asking) bool { return a.Question == q.name() }); i >= 0 {
 		return &gt.Askings[i]
 	}
@@ -137,7 +136,7 @@ func (gt *gate) asking(q *question) *runs.Asking {
 }
 
 // holds notes that a question about an elicitation is open at the client.
-func (s *asking) holds(gt *gate, q *question) (id string) {
+func (s *asker) holds(gt *gate, q *question) (id string) {
 	id = s.on.tokens.seal(questionPurpose, q)
 	gt.asked = append(gt.asked, id)
 	gt.due = s.on.tokens.time().Add(s.on.timing.ReaskAfter)
@@ -147,7 +146,7 @@ func (s *asking) holds(gt *gate, q *question) (id string) {
 
 // way reports how the client is asked about an elicitation. A client that waits for a
 // run by a tool is not sent to the page again: what it gets in the end has the link.
-func (s *asking) way(e *runs.Elicitation) way {
+func (s *asker) way(e *runs.Elicitation) way {
 	switch {
 	case e.Kind != runs.Question:
 		return notAsked
@@ -160,7 +159,7 @@ func (s *asking) way(e *runs.Elicitation) way {
 }
 
 // unasked are the elicitations that the client is to be asked about now.
-func (s *asking) unasked() (now []*gate) {
+func (s *asker) unasked() (now []*gate) {
 	for _, gt := range s.open {
 		if !gt.mute && len(gt.asked) == 0 {
 			now = append(now, gt)
@@ -170,7 +169,7 @@ func (s *asking) unasked() (now []*gate) {
 }
 
 // requireInput ends the request with what the client must find out.
-func (s *asking) requireInput(gates []*gate) (answered bool) {
+func (s *asker) requireInput(gates []*gate) (answered bool) {
 	requests := map[string]inputRequest{}
 	asked := map[string]int{}
 	asks, rounds := map[string]string{}, map[string]string{}
@@ -209,7 +208,7 @@ func (s *asking) requireInput(gates []*gate) (answered bool) {
 
 // countAsked counts what is asked again because of the answer; a question that
 // was only not answered yet counts once.
-func (s *asking) countAsked(gt *gate) int {
+func (s *asker) countAsked(gt *gate) int {
 	n := s.at.Asked[gt.ID]
 	if n == 0 || gt.reason != "" {
 		n++
@@ -218,7 +217,7 @@ func (s *asking) countAsked(gt *gate) int {
 }
 
 // elicit asks the client on the stream of its call.
-func (s *asking) elicit(gt *gate) {
+func (s *asker) elicit(gt *gate) {
 	if s.at.Asked[gt.ID] >= maxAskings || s.invalid(gt) >= maxAsked {
 		if len(gt.asked) == 0 {
 			s.mute(gt)
@@ -235,9 +234,9 @@ func (s *asking) elicit(gt *gate) {
 }
 
 // invalid counts the answers of this client that did not fit.
-func (s *asking) invalid(gt *gate) (n int) {
-	for asking := range s.at.Asked[gt.ID] {
-		if a := gt.asking(s.questionOf(gt, asking+1)); a != nil && a.Outcome == runs.Invalid {
+func (s *asker) invalid(gt *gate) (n int) {
+	for i := range s.at.Asked[gt.ID] {
+		if a := gt.reported(s.questionOf(gt, i+1)); a != nil && a.Outcome == runs.Invalid {
 			n++
 		}
 	}
@@ -246,7 +245,7 @@ func (s *asking) invalid(gt *gate) (n int) {
 
 // closed forgets an elicitation, and withdraws our questions about it that the
 // client has not answered.
-func (s *asking) closed(e *runs.Elicitation) {
+func (s *asker) closed(e *runs.Elicitation) {
 	i := s.find(e.ID)
 	if i < 0 {
 		return
@@ -260,8 +259,8 @@ func (s *asking) closed(e *runs.Elicitation) {
 	if e.By != "" {
 		reason = "answered elsewhere"
 	}
-	for asking := range s.at.Asked[e.ID] {
-		q := s.questionOf(gt, asking+1)
+	for i := range s.at.Asked[e.ID] {
+		q := s.questionOf(gt, i+1)
 		if strings.HasPrefix(e.AnswerID, q.name()) { // wherever its answer came in
 			reason = "answered"
 			id := s.on.tokens.seal(questionPurpose, q)
@@ -275,7 +274,7 @@ func (s *asking) closed(e *runs.Elicitation) {
 }
 
 // withdraw takes back the questions about an elicitation that are open.
-func (s *asking) withdraw(gt *gate, reason string) {
+func (s *asker) withdraw(gt *gate, reason string) {
 	for _, id := range gt.asked {
 		if unanswered := s.on.questions.close(id, s); unanswered {
 			s.notify(mcp.MethodNotificationCancelled, cancelledParams{RequestID: id, Reason: reason, Meta: s.taskMeta()})
@@ -286,15 +285,15 @@ func (s *asking) withdraw(gt *gate, reason string) {
 
 // learn takes from the run that an elicitation got no fitting answer. If this stream
 // asked it, the client is asked again, up to the limit.
-func (s *asking) learn(e *runs.Elicitation, a *runs.Asking) {
+func (s *asker) learn(e *runs.Elicitation, a *runs.Asking) {
 	i := s.find(e.ID)
 	if i < 0 {
 		return
 	}
 	gt := s.open[i]
 	gt.Askings = e.Askings
-	for asking := range s.at.Asked[gt.ID] {
-		q := s.questionOf(gt, asking+1)
+	for i := range s.at.Asked[gt.ID] {
+		q := s.questionOf(gt, i+1)
 		id := s.on.tokens.seal(questionPurpose, q)
 		if q.name() != a.Question || !slices.Contains(gt.asked, id) {
 			continue
@@ -316,8 +315,8 @@ func (s *asking) learn(e *runs.Elicitation, a *runs.Asking) {
 
 // reask asks again what has been open for long: the answer may have been lost with
 // the replica that took it. Who still has the question before them may answer
-// that: an answer to any asking counts.
-func (s *asking) reask() {
+// that: an answer to any of the questions counts.
+func (s *asker) reask() {
 	now := s.on.tokens.time()
 	for _, gt := range s.open {
 		if len(gt.asked) > 0 && !gt.mute && !now.Before(gt.due) {
@@ -329,7 +328,7 @@ func (s *asking) reask() {
 
 // handOver withdraws all questions, since the call ends and its run continues. Pages
 // are those on which the client's user can answer.
-func (s *asking) handOver() (open []runs.Elicitation, pages []elicitParams) {
+func (s *asker) handOver() (open []runs.Elicitation, pages []elicitParams) {
 	for _, gt := range s.open {
 		s.withdraw(gt, "the call has ended, its run continues")
 		open = append(open, gt.Elicitation)
@@ -342,7 +341,7 @@ func (s *asking) handOver() (open []runs.Elicitation, pages []elicitParams) {
 
 // close forgets the questions that are open; the client may still answer them, to
 // whichever replica.
-func (s *asking) close() {
+func (s *asker) close() {
 	for _, gt := range s.open {
 		for _, id := range gt.asked {
 			s.on.questions.close(id, s)

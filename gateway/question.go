@@ -12,12 +12,12 @@ import (
 
 // questionKey names an elicitation in inputRequests and inputResponses, of calls
 // and tasks alike: by its step path, with the number of the time where the step
-// asks again, with that of the asking where an answer was not taken, and with the
+// asks again, with that of the question where an answer was not taken, and with the
 // round where the run was reset: what was asked before does not have it.
-func questionKey(elicitation, round string, asking int) string {
+func questionKey(elicitation, round string, number int) string {
 	key := strings.TrimSuffix(elicitation, "#1")
-	if asking > 1 {
-		key = fmt.Sprintf("%s.%d", elicitation, asking)
+	if number > 1 {
+		key = fmt.Sprintf("%s.%d", elicitation, number)
 	}
 	if round != "" {
 		key += "@" + round
@@ -26,10 +26,10 @@ func questionKey(elicitation, round string, asking int) string {
 }
 
 // answerTo is the response to an elicitation that was asked so many times. One to
-// an earlier asking counts as well.
-func answerTo(elicitation, round string, askings int, given map[string]json.RawMessage) (raw json.RawMessage, key string, ok bool) {
-	for asking := askings; asking > 0; asking-- {
-		key = questionKey(elicitation, round, asking)
+// an earlier question counts as well.
+func answerTo(elicitation, round string, asked int, given map[string]json.RawMessage) (raw json.RawMessage, key string, ok bool) {
+	for number := asked; number > 0; number-- {
+		key = questionKey(elicitation, round, number)
 		if raw, ok = given[key]; ok {
 			return raw, key, true
 		}
@@ -43,7 +43,7 @@ func notTaken(reason string) string {
 }
 
 // params are those of elicitation/create.
-func (s *asking) params(gt *gate) elicitParams {
+func (s *asker) params(gt *gate) elicitParams {
 	message := view.Explained(gt.Message)
 	if gt.way == byURL {
 		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.on.results.page(s.at.Run), Meta: s.taskMeta()}
@@ -67,16 +67,16 @@ func (s *asking) params(gt *gate) elicitParams {
 // elicitationID names a question that is answered on the page, for
 // notifications/elicitation/complete. 2026-07-28 has removed it, but some clients want
 // one.
-func (s *asking) elicitationID(gt *gate) string {
+func (s *asker) elicitationID(gt *gate) string {
 	return encode64(digest("elicitation", s.x.callerID, string(s.at.Run), gt.ID)[:12])
 }
 
-// questionOf names an asking of an elicitation in this call. Its token is the same
+// questionOf names a question about an elicitation in this call. Its token is the same
 // wherever it is made, so that a question can be answered and withdrawn at any
 // replica.
-func (s *asking) questionOf(gt *gate, asking int) *question {
+func (s *asker) questionOf(gt *gate, number int) *question {
 	q := question{claims: claims{CallerID: s.x.callerID}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID, Asks: gt.Question,
-		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: asking, URL: gt.way == byURL}
+		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: number, URL: gt.way == byURL}
 	if !gt.Expires.IsZero() {
 		q.Expires = gt.Expires.Add(time.Minute).Unix()
 	}
