@@ -34,17 +34,20 @@ const (
 // memoryLimit is Go's memory limit in bytes; math.MaxInt64 = none.
 func memoryLimit() int64 { return debug.SetMemoryLimit(-1) }
 
-// A memoryGauge reports whether a process has memory for more calls: until three quarters of its
+// A memoryGauge reports whether a process has memory for more tasks: until three quarters of its
 // limit are in use. Above half of it, workers drop the runs that they keep. It is safe for
 // concurrent use.
 type memoryGauge struct {
-	most  uint64 // bytes
+	most  uint64 // bytes; math.MaxUint64 = there is always memory
 	used  func() uint64
-	begun atomic.Int64 // tasks that may not have decoded their arguments
+	begun atomic.Int64 // calls that may not have decoded their arguments
 
 	mu    sync.Mutex
 	swept time.Time
 }
+
+// processMemory is the gauge of this process, of its calls and its workflow tasks.
+var processMemory = sync.OnceValue(func() *memoryGauge { return newMemoryGauge(memoryLimit()) })
 
 // newMemoryGauge makes a gauge for a limit in bytes; math.MaxInt64 = there is always memory.
 func newMemoryGauge(limit int64) *memoryGauge {
@@ -61,22 +64,29 @@ func usedMemory() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// full reports whether too much is in use. Garbage does not count: a process that waits
-// makes none, so it would not be collected for minutes.
-func (g *memoryGauge) full() bool { return g.fullWith(0) }
+// full reports whether there is no memory for another call.
+func (g *memoryGauge) full() bool {
+	return g.fullWith(func() uint64 { return uint64(g.begun.Load()) * taskMemory })
+}
 
-// limits is fullWith; nil = there is always memory.
+// limits is fullOfValues; nil = there is always memory.
 func (g *memoryGauge) limits() func(bytes int64) bool {
 	if g.most == math.MaxUint64 {
 		return nil
 	}
-	return g.fullWith
+	return g.fullOfValues
 }
 
-// fullWith is the same beside workflow tasks with values of so many bytes.
-func (g *memoryGauge) fullWith(bytes int64) bool {
-	expected := func() uint64 { return g.used() + uint64(g.begun.Load())*taskMemory + uint64(bytes)*valueCopies }
-	if expected() <= g.most {
+// fullOfValues reports whether there is no memory for workflow tasks with values of so many
+// bytes.
+func (g *memoryGauge) fullOfValues(bytes int64) bool {
+	return g.fullWith(func() uint64 { return uint64(bytes) * valueCopies })
+}
+
+// fullWith reports whether too much is in use beside what is expected. Garbage does not
+// count: a process that waits makes none, so it would not be collected for minutes.
+func (g *memoryGauge) fullWith(expected func() uint64) bool {
+	if g.most == math.MaxUint64 || g.used()+expected() <= g.most {
 		return false
 	}
 	g.mu.Lock()
@@ -85,7 +95,7 @@ func (g *memoryGauge) fullWith(bytes int64) bool {
 		runtime.GC()
 		g.swept = time.Now()
 	}
-	return expected() > g.most
+	return g.used()+expected() > g.most
 }
 
 // begins notes that a task begins to decode its arguments; ends = it has ended.

@@ -43,7 +43,7 @@ func busy(largeValues bool) time.Duration {
 // it was lost with its worker limit times. Keys check the operators' signals.
 func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys, metrics *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	g := quarantine.New(quarantine.Options{
-		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues), Full: newMemoryGauge(memoryLimit()).limits(),
+		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues), Full: processMemory().limits(),
 		Keys: keys, Alone: metrics.RunExecutedAlone, Quarantined: metrics.RunQuarantined, Logger: log,
 	})
 	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, g.DialOption())
@@ -68,7 +68,7 @@ type executor struct {
 // start has this process take up steps of runs, until stop, and delete the values of
 // runs that are gone until ctx ends.
 func (s *executor) start(ctx context.Context) error {
-	gauge := newMemoryGauge(memoryLimit())
+	gauge := processMemory()
 	// Each backend may be hosted here, which takes a slot for as long as it lasts.
 	tuner, err := s.opts.Guard.Tuner(gauge.slots(1+len(s.opts.Loaded.Backends)), gauge.slots(1))
 	if err != nil {
