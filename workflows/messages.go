@@ -31,7 +31,6 @@ const (
 	CallToolName   = "CallTool"
 	ResolveName    = "ResolveDefinition"
 	OutcomeName    = "RunOutcome"
-	ResultVersion  = 1
 )
 
 // Search attributes, all of type Keyword.

@@ -176,9 +176,12 @@ func (g *Guard) take(ctx context.Context, temporal workflowservice.WorkflowServi
 		log.Debug("a task of the run waited too long to be executed; Temporal hands it out again", "alone", alone)
 		return false
 	}
-	if !alone {
-		return true
-	}
+	return !alone || g.executeAlone(temporal, req, task, record, log)
+}
+
+// executeAlone leaves a mark that an admitted task is executed alone, and reports whether
+// it may be.
+func (g *Guard) executeAlone(temporal workflowservice.WorkflowServiceClient, req *workflowservice.PollWorkflowTaskQueueRequest, task *workflowservice.PollWorkflowTaskQueueResponse, record *Record, log *slog.Logger) bool {
 	only := &lone{token: task.GetTaskToken(), run: task.GetWorkflowExecution(), mark: record.mark(), since: time.Now()}
 	only.signal = func(ctx context.Context, name string) error {
 		_, err := temporal.SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{

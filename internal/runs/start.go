@@ -65,21 +65,7 @@ func (s starter) Start(ctx context.Context, req StartRequest) (Started, error) {
 		}
 	}
 	news := s.news.subscribe(id)
-	run, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:        string(id),
-		TaskQueue: workflows.TaskQueue,
-		// An ID names one run for as long as the run is kept, so that a call
-		// that is repeated finds it.
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		EnableEagerStart:                         true,
-		WorkflowTaskTimeout:                      s.taskLimit(),
-		Memo:                                     map[string]any{workflows.MemoStarted: time.Now().UTC().Truncate(time.Millisecond)},
-		StaticSummary:                            summary(req),
-		StaticDetails:                            details(req, input.Definition),
-		TypedSearchAttributes:                    searchAttributes(req),
-	}, input.WorkflowType(), input)
+	run, err := s.temporal.ExecuteWorkflow(ctx, s.options(id, req, input), input.WorkflowType(), input)
 	if err != nil {
 		news.cancel()
 	}
@@ -93,6 +79,25 @@ func (s starter) Start(ctx context.Context, req StartRequest) (Started, error) {
 	}
 	s.fresh.add(id, run.GetRunID(), news)
 	return Started{ID: id}, nil
+}
+
+// options are how Temporal starts a run.
+func (s starter) options(id RunID, req StartRequest, input workflows.RunInput) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:        string(id),
+		TaskQueue: workflows.TaskQueue,
+		// An ID names one run for as long as the run is kept, so that a call
+		// that is repeated finds it.
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		EnableEagerStart:                         true,
+		WorkflowTaskTimeout:                      s.taskLimit(),
+		Memo:                                     map[string]any{workflows.MemoStarted: time.Now().UTC().Truncate(time.Millisecond)},
+		StaticSummary:                            summary(req),
+		StaticDetails:                            details(req, input.Definition),
+		TypedSearchAttributes:                    searchAttributes(req),
+	}
 }
 
 // onlyAttach attaches to the run that has the ID of a request.
