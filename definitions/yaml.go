@@ -120,7 +120,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	if !d.enter(n, path) {
 		return
 	}
-	defer d.leave()
+	defer func() { d.depth-- }()
 
 	switch {
 	case t == nodeType:
@@ -190,8 +190,6 @@ func (d *decoder) enter(n *yaml.Node, path string) bool {
 	d.places[path] = p
 	return true
 }
-
-func (d *decoder) leave() { d.depth-- }
 
 // follow calls visit with the target of an alias, unless that would never end.
 func (d *decoder) follow(n *yaml.Node, path string, visit func(*yaml.Node)) {

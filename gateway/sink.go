@@ -76,7 +76,7 @@ func (s *sink) write(f func()) {
 	}
 	s.upgrade()
 	f()
-	s.flush()
+	_ = s.control.Flush()
 }
 
 func (s *sink) answer(id string, status int, message []byte) bool {
@@ -126,8 +126,6 @@ func (s *sink) writeEvent(id string, message []byte) error {
 	_, err := fmt.Fprintf(s.w, "event: message\ndata: %s\n\n", message)
 	return err
 }
-
-func (s *sink) flush() { _ = s.control.Flush() }
 
 // A live is an http.ResponseWriter for streams that mcp-go writes itself; it
 // puts comments between, as mcp-go does not.

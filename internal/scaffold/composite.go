@@ -214,7 +214,7 @@ func (c *composer) definition() string {
 			if i == 0 {
 				b.WriteString("    arguments:\n")
 			}
-			fmt.Fprintf(&b, "      %s: \"{{%s}}\"\n", quoted(a.name), "."+path("params", a.param))
+			fmt.Fprintf(&b, "      %s: \"{{%s}}\"\n", quoted(a.name), ".params."+a.param)
 		}
 		b.WriteString("    timeout: 1m\n")
 	}
@@ -227,8 +227,6 @@ func (c *composer) definition() string {
 	}
 	return b.String()
 }
-
-func path(parts ...string) string { return strings.Join(parts, ".") }
 
 func (c *composer) names() string {
 	var names []string

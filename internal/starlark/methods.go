@@ -170,7 +170,7 @@ func tameArgs(name string, recv starlark.String, args starlark.Tuple) (starlark.
 			break
 		}
 		if n, ok := args[1].(starlark.Int); ok && n.Sign() > 0 {
-			if most := starlark.MakeInt(len(recv)); greater(n, most) {
+			if most := starlark.MakeInt(len(recv)); n.BigInt().Cmp(most.BigInt()) > 0 {
 				args = starlark.Tuple{args[0], most}
 			}
 		}
@@ -290,5 +290,3 @@ func listRemove(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 	_, err = callMethod(thread, list, "pop", starlark.Tuple{starlark.MakeInt(i)}, nil)
 	return starlark.None, hinted(err)
 }
-
-func greater(x, y starlark.Int) bool { return x.BigInt().Cmp(y.BigInt()) > 0 }
