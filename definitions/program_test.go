@@ -19,7 +19,7 @@ func scope() *Scope {
 	return &Scope{
 		Params: map[string]any{
 			"name": "Ada", "big": int64(12345678), "huge": huge, "price": template.Float(1234567.5), "three": template.Float(3),
-			"zero": int64(0), "null": nil, "list": []any{int64(1), template.Float(2.5), nil, "x"},
+			"zero": int64(0), "null": nil, "null_text": "null\n", "list": []any{int64(1), template.Float(2.5), nil, "x"},
 			"tree": map[string]any{"b": []any{true}, "a": map[string]any{"n": template.Float(1e21)}},
 			"code": "{{.params.secret}} {{ broken", "json": `{"title":"T","n":12345678901234567890,"user":null}`,
 		},
@@ -201,6 +201,7 @@ func TestCollection(t *testing.T) {
 		{"{{json .params.nope}}", "[]", ""},
 		{"{{.steps.done.output.nothing}}", "[]", ""},
 		{"{{json .steps.done.output.nothing}}", "[]", ""},
+		{"{{.params.null_text}}", "[]", ""},
 		{"{{.steps.done.output.nothing.more}}", "", "has no value"},
 		{"{{.params.name}}", "", `rendered to "Ada"`},
 		{"{{.steps.done.output.sub}}", `[k: 1]`, ""},

@@ -175,10 +175,15 @@ func (t *Template) IsNull(data any) (bool, error) {
 		return isNullAt(data, append([]string{t.refs[0].Root}, t.refs[0].Path...)), nil
 	case t.single:
 		v, _, err := t.native(data)
-		return v == nil || v == "null", err
+		return isNull(v), err
 	}
 	text, err := t.Text(data)
-	return strings.TrimSpace(text) == "null", err
+	return isNull(text), err
+}
+
+func isNull(v any) bool {
+	text, isText := v.(string)
+	return v == nil || isText && strings.TrimSpace(text) == "null"
 }
 
 // isNullAt reports whether there is a member at a path, and it is null.
@@ -189,7 +194,7 @@ func isNullAt(data any, path []string) bool {
 	}
 	member, ok := members[path[0]]
 	if len(path) == 1 {
-		return ok && member == nil
+		return ok && isNull(member)
 	}
 	return isNullAt(member, path[1:])
 }
