@@ -241,8 +241,23 @@ func fieldProblem(schema any) string {
 		}
 		return "needs a type: string, number, integer, boolean or array"
 	default:
+		written, _ := typ.(string)
+		if meant := meantFields[strings.ToLower(written)]; meant != "" {
+			return "must be of another type than " + written + ": write {" + meant + "}"
+		}
 		return "must be of type string, number, integer, boolean or array"
 	}
+}
+
+// meantFields are the types of fields of forms in other systems.
+var meantFields = map[string]string{
+	"date": "type: string, format: date", "datetime": "type: string, format: date-time", "date-time": "type: string, format: date-time",
+	"email": "type: string, format: email", "url": "type: string, format: uri", "uri": "type: string, format: uri",
+	"text": "type: string", "textarea": "type: string", "str": "type: string", "multiline": "type: string",
+	"int": "type: integer", "float": "type: number", "double": "type: number",
+	"bool": "type: boolean", "checkbox": "type: boolean", "toggle": "type: boolean", "confirm": "type: boolean",
+	"select": "type: string, enum: […]", "choice": "type: string, enum: […]", "dropdown": "type: string, enum: […]", "radio": "type: string, enum: […]", "enum": "type: string, enum: […]",
+	"multiselect": "type: array, items: {type: string, enum: […]}", "list": "type: array, items: {type: string, enum: […]}",
 }
 
 // isChoice reports whether every alternative is a const.

@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions/template"
@@ -26,23 +27,40 @@ func (c *checker) step(n node) {
 	c.misplacedKeys(n, kind)
 }
 
-// meantTypes are the names of step types in other systems.
-var meantTypes = map[string]string{
-	"approval": "write type: elicitation", "approve": "write type: elicitation", "confirm": "write type: elicitation",
-	"input": "write type: elicitation", "elicit": "write type: elicitation", "question": "write type: elicitation",
-	"http": "write type: tool; a server offers the request as a tool", "agent": "write type: tool; a server offers it as a tool", "llm": "write type: tool; a server offers it as a tool",
-	"human": "write type: elicitation", "prompt": "write type: elicitation", "gate": "write type: elicitation", "ask": "write type: elicitation",
-	"conditional": "a step of any type has a condition", "if": "a step of any type has a condition", "switch": "a step of any type has a condition",
-	"loop": "write type: forEach", "map": "write type: forEach", "for": "write type: forEach", "for_each": "write type: forEach",
-	"sleep": "write type: wait", "delay": "write type: wait", "timer": "write type: wait", "pause": "write type: wait",
-	"composite": "write type: workflow", "subworkflow": "write type: workflow", "call": "write type: tool, or workflow for a composite tool",
-	"starlark": "write type: script", "python": "write type: script", "code": "write type: script",
-	"parallel": "steps run side by side unless one depends on another",
+// meantTypes are the names of step types in other systems, by what to write.
+var meantTypes = map[string][]string{
+	"write type: elicitation":                                                 {"approval", "approve", "confirm", "input", "elicit", "question", "human", "prompt", "gate", "ask", "manual", "form"},
+	"write type: tool":                                                        {"task", "action", "operation", "function", "tool_call", "toolcall", "mcp"},
+	"write type: tool; a server offers it as a tool":                          {"http", "request", "webhook", "agent", "llm", "email", "slack", "notify", "shell", "bash", "run", "command"},
+	"write type: tool, or workflow for a composite tool":                      {"call"},
+	"a step of any type has a condition":                                      {"conditional", "if", "switch", "choice", "branch", "when"},
+	"write type: forEach":                                                     {"loop", "map", "for", "for_each", "foreach", "each", "iterate"},
+	"write type: wait":                                                        {"sleep", "delay", "timer", "pause"},
+	"write type: workflow":                                                    {"composite", "subworkflow", "subflow"},
+	"write type: script":                                                      {"starlark", "python", "code", "while", "until", "repeat"},
+	"write type: script; scripts are in Starlark, a dialect of Python":        {"javascript", "js", "typescript", "lua"},
+	"compute in a template, or write type: script":                            {"set", "assign", "variable", "transform", "pass", "inject"},
+	"steps run side by side unless one depends on another":                    {"parallel", "fork", "concurrent", "all"},
+	"leave the step out; a run completes when its steps have ended":           {"succeed", "success", "end", "stop", "noop", "start"},
+	"write type: script, whose fail(\"why\") fails the run":                   {"fail", "raise", "throw", "error"},
+	"write onError in the step that may fail":                                 {"try", "catch", "retry"},
+	"a run waits for a person (type: elicitation) or for a time (type: wait)": {"listen", "event", "emit", "signal", "callback", "trigger"},
+}
+
+// meantStepType says what to write for a type of steps that other systems have; "" = not
+// known.
+func meantStepType(written string) string {
+	for _, meant := range template.SortedKeys(meantTypes) {
+		if slices.Contains(meantTypes[meant], strings.ToLower(written)) {
+			return meant
+		}
+	}
+	return ""
 }
 
 func (c *checker) unknownType(n node) {
 	written := string(n.step.Type)
-	if meant, ok := meantTypes[strings.ToLower(written)]; ok {
+	if meant := meantStepType(written); meant != "" {
 		c.stepErrorf(n, "type", "step-type", "type %q is not known: %s", written, meant)
 		return
 	}

@@ -367,8 +367,11 @@ func (c *templateCheck) knownOutput(r read, s *Step) {
 		return
 	}
 	hint := template.DidYouMean(r.what[1], known)
-	if r.what[1] == "collected" {
+	switch {
+	case r.what[1] == "collected":
 		hint = " without collect"
+	case s.Type.Traits().Asks:
+		hint = fmt.Sprintf(": write .steps.%s.content.%s", r.step, r.what[1])
 	}
 	c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s of step %q, but a step of type %s has no such output%s; known outputs: %s",
 		r.label, r.field, r.what[1], r.step, s.Type, hint, strings.Join(known, ", "))

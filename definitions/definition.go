@@ -113,9 +113,9 @@ type Definition struct {
 
 	// Either steps or a script. A script has all arguments as its data.
 	Code  `yaml:",inline"`
-	Steps []*Step `yaml:"steps,omitempty" json:"steps,omitempty" meant:"jobs,tasks,workflow,nodes"`
+	Steps []*Step `yaml:"steps,omitempty" json:"steps,omitempty" meant:"jobs,tasks,workflow,nodes,do,stages,states,States,actions"`
 
-	Output      *Output      `yaml:"output,omitempty" json:"output,omitempty" meant:"outputs,returns,result,results,outputSchema"`
+	Output      *Output      `yaml:"output,omitempty" json:"output,omitempty" meant:"outputs,return,returns,result,results,outputSchema"`
 	Annotations *Annotations `yaml:"annotations,omitempty" json:"annotations,omitempty"`
 
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author; without effect
@@ -175,12 +175,12 @@ func (d *Definition) ExposedName(prefix string) string {
 
 // A Step is one node of a definition. Which fields may be set depends on Type.
 type Step struct {
-	ID        string   `yaml:"id,omitempty" json:"id,omitempty" meant:"name,key"` // optional on the inner step of a forEach
+	ID        string   `yaml:"id,omitempty" json:"id,omitempty" meant:"name,key,task_id"` // optional on the inner step of a forEach
 	Type      StepType `yaml:"type,omitempty" json:"type,omitempty" meant:"kind"`
-	DependsOn []string `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty" meant:"needs,depends_on,depends,after,requires"`
-	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty" meant:"if,when,only_if"` // a template that gives true or false
-	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`                             // all attempts together; 0 = DefaultStepTimeout
-	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty" meant:"on_error,onFailure,on_failure,retry,retries,catch"`
+	DependsOn []string `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty" meant:"needs,depends_on,depends,after,requires,upstream,upstream_task_ids,runAfter,dependencies"`
+	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty" meant:"if,when,only_if,unless"` // a template that gives true or false
+	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`                                    // all attempts together; 0 = DefaultStepTimeout
+	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty" meant:"on_error,onFailure,on_failure,retry,retries,catch,except,rescue"`
 
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author; without effect
 
@@ -188,8 +188,8 @@ type Step struct {
 	DefaultResults Optional `yaml:"defaultResults,omitempty" json:"defaultResults,omitzero" meant:"default,defaults,default_results,fallback"`
 
 	// tool
-	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty" meant:"uses,call,action,function,run"`                      // exposed name, or backend.originalName
-	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty" meant:"with,args,params,parameters,input,inputs"` // strings at any depth are templates
+	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty" meant:"uses,call,action,function,operator,resource,Resource,toolName,tool_name"`          // exposed name, or backend.originalName
+	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty" meant:"with,args,params,parameters,input,inputs,op_kwargs,Parameters,argument"` // strings at any depth are templates
 
 	// workflow, with Arguments and Compensate
 	Workflow string `yaml:"workflow,omitempty" json:"workflow,omitempty"` // the composite tool to call: name, or name@constraint
@@ -213,8 +213,8 @@ type Step struct {
 	OnCancel  *Handler   `yaml:"onCancel,omitempty" json:"onCancel,omitempty"`
 
 	// forEach
-	Collection    string `yaml:"collection,omitempty" json:"collection,omitempty" meant:"items,loop,over,for_each,forEach,foreach,with_items"` // a template that gives an array or an object
-	ItemVar       string `yaml:"itemVar,omitempty" json:"itemVar,omitempty" meant:"item,as,loop_var"`                                          // "" = item
+	Collection    string `yaml:"collection,omitempty" json:"collection,omitempty" meant:"items,loop,over,in,for_each,forEach,foreach,with_items,withItems,itemsPath,itemsExpr"` // a template that gives an array or an object
+	ItemVar       string `yaml:"itemVar,omitempty" json:"itemVar,omitempty" meant:"item,as,each,loop_var,iterator"`                                                             // "" = item
 	MaxParallel   int    `yaml:"maxParallel,omitempty" json:"maxParallel,omitempty" meant:"parallel,concurrency,parallelism"`
 	MaxIterations int    `yaml:"maxIterations,omitempty" json:"maxIterations,omitempty"`
 	Step          *Step  `yaml:"step,omitempty" json:"step,omitempty" meant:"do,body,steps"`

@@ -16,7 +16,7 @@ func (elicitationKind) Keys() StepKeys {
 
 func (elicitationKind) Traits() Traits { return Traits{Asks: true, Waits: true} }
 
-func (elicitationKind) Output(*Step) []string { return nil }
+func (elicitationKind) Output(*Step) []string { return []string{"action", "content", "skipped"} }
 
 func (elicitationKind) Does(s *Step) string { return "ask: " + s.Message }
 
@@ -47,5 +47,5 @@ func (c *checker) handler(n node, name string, h *Handler) {
 		c.stepErrorf(n, name, "required", "%s needs an action: abort, continue or skip_remaining", name)
 		return
 	}
-	c.stepErrorf(n, name+".action", "action", "%s: action %q is not known; known values: abort, continue and skip_remaining", name, h.Action)
+	c.stepErrorf(n, name+".action", "action", "%s: action %q is not known: write %s", name, h.Action, meantAnswer(h.Action))
 }

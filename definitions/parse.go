@@ -216,7 +216,7 @@ func (p *parser) document(n *yaml.Node) {
 	case has(n, "compositeTools"):
 		p.errorf(p.position(n), "foreign", "this is a configuration, not a definition; its definitions are checked with it (--config)")
 	case n.Kind != yaml.MappingNode && n.Kind != yaml.AliasNode:
-		p.errorf(p.position(n), "foreign", "the document must be a mapping, not %s", describeNode(n))
+		p.errorf(p.position(n), "foreign", "a definition must be a mapping, not %s; several in a file are separated by ---", describeNode(n))
 	case isForeign(n):
 		p.errorf(p.position(n), "foreign", "this is no definition of a composite tool: it has neither steps nor a script")
 	default:

@@ -276,17 +276,12 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	d.place(n, v)
 	keys := keysOf(v.Type())
 	given := map[string]bool{}
+	var unknown []pair
 	for _, p := range d.pairs(n, path) {
 		i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == p.key || k.also() == p.key })
 		switch {
 		case i < 0:
-			switch k := d.unknownKey(p, keys, path); {
-			case k == nil || given[k.Name]:
-			case isPlain(p.value, v.FieldByIndex(k.Index).Type()):
-				d.member(p, v.FieldByIndex(k.Index), template.AtMember(path, k.Name)) // so that its mistakes are found as well
-			default:
-				d.faulty[template.AtMember(path, k.Name)] = true // it is not missing
-			}
+			unknown = append(unknown, p)
 			continue
 		case given[keys[i].Name]:
 			d.errorf(p.keyNode, template.AtMember(path, p.key), "duplicate-key", "keys %q and %q%s are the same: give one of them", keys[i].Name, keys[i].also(), in(path))
@@ -295,7 +290,15 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 			d.warnf(p.keyNode, "other-key", "key %q%s is taken as %s: write that", p.key, in(path), keys[i].Name)
 		}
 		given[keys[i].Name] = true
-		d.member(p, v.FieldByIndex(keys[i].Index), template.AtMember(path, keys[i].Name))
+		d.field(p, keys[i], v, template.AtMember(path, keys[i].Name))
+	}
+	for _, p := range unknown {
+		k := d.unknownKey(p, keys, v, given, path)
+		if k != nil && !given[k.Name] && isPlain(p.value, v.FieldByIndex(k.Index).Type()) {
+			d.field(p, *k, v, template.AtMember(path, k.Name)) // so that its mistakes are found as well
+		} else if k != nil {
+			d.faulty[template.AtMember(path, k.Name)] = true // it is not missing
+		}
 	}
 }
 

@@ -30,6 +30,8 @@ func meantList(n *yaml.Node, t reflect.Type) string {
 	switch {
 	case n.Kind == yaml.ScalarNode && t.Elem().Kind() == reflect.String:
 		return ": write [" + n.Value + "]"
+	case n.Kind == yaml.MappingNode && t.Elem().Kind() == reflect.String && len(n.Content) == 2 && n.Content[1].Kind == yaml.ScalarNode:
+		return ": write [" + n.Content[1].Value + "]"
 	case n.Kind == yaml.MappingNode && t.Elem() == reflect.TypeFor[*Step]():
 		return ": write each step as - id: NAME"
 	}
@@ -39,11 +41,13 @@ func meantList(n *yaml.Node, t reflect.Type) string {
 // meantMapping suggests the same for a text where a mapping is wanted.
 func meantMapping(n *yaml.Node, t reflect.Type) string {
 	switch {
+	case n.Kind == yaml.SequenceNode && t == reflect.TypeFor[Step]():
+		return ": write its steps by themselves; they run side by side unless one depends on another"
 	case n.Kind != yaml.ScalarNode:
 		return ""
 	case t == reflect.TypeFor[OnError]() && strings.EqualFold(n.Value, string(Retry)):
 		return ": write {action: retry, retryCount: 3}"
-	case t == reflect.TypeFor[OnError](), t == reflect.TypeFor[Handler]():
+	case t == reflect.TypeFor[OnError]():
 		return ": write {action: " + n.Value + "}"
 	case t == reflect.TypeFor[Property]():
 		return ": write {type: string, description: …, value: …}"

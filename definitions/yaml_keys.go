@@ -60,32 +60,72 @@ func Keys(t reflect.Type) []Key {
 }
 
 // unknownKey reports a key, and returns the one that is meant; nil if that is not known.
-func (d *decoder) unknownKey(p pair, keys []Key, path string) (meant *Key) {
-	known, holder := make([]string, len(keys)), ""
-	advice := ""
+func (d *decoder) unknownKey(p pair, keys []Key, v reflect.Value, given map[string]bool, path string) (meant *Key) {
+	known := make([]string, len(keys))
 	for i, k := range keys {
 		known[i] = k.Name
 		if slices.Contains(strings.Split(k.Tag.Get("meant"), ","), p.key) {
-			meant, advice = &keys[i], ": write "+k.Name
-		}
-		if k.Tag.Get("holds") != "" {
-			holder = k.Name
-		}
-	}
-	slices.Sort(known)
-	near := template.Nearest(p.key, known)
-	if meant == nil && near == "" && holder != "" {
-		advice = ": write it below " + holder
-		d.faulty[template.AtMember(path, holder)] = true // it is not missing
-	}
-	if advice == "" {
-		advice = template.DidYouMean(p.key, known) + "; known keys: " + strings.Join(known, ", ")
-		if i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == near }); i >= 0 {
 			meant = &keys[i]
 		}
 	}
+	near := template.Nearest(p.key, known)
+	advice := ""
+	adviser, _ := v.Addr().Interface().(Adviser)
+	if adviser != nil && near == "" {
+		advice = adviser.AdviseKey(p.key, p.value)
+	}
+	switch {
+	case advice != "":
+	case meant != nil && given[meant.Name]:
+		advice = ": write " + meant.Name + ", which is given already"
+	case meant != nil:
+		advice = ": write " + meant.Name
+	default:
+		advice, meant = d.otherKey(p, keys, known, near, v, path)
+	}
 	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s", p.key, in(path), advice)
 	return meant
+}
+
+// otherKey says what may be meant by a key that no other system is known to have.
+func (d *decoder) otherKey(p pair, keys []Key, known []string, near string, v reflect.Value, path string) (advice string, meant *Key) {
+	if i := slices.IndexFunc(keys, func(k Key) bool { return k.Tag.Get("holds") != "" }); i >= 0 && near == "" {
+		d.faulty[template.AtMember(path, keys[i].Name)] = true // it is not missing
+		return ": write it below " + keys[i].Name, nil
+	}
+	if i := slices.Index(known, near); i >= 0 {
+		meant = &keys[i]
+	}
+	if s, ok := v.Addr().Interface().(interface{ KnownKeys(all []string) []string }); ok {
+		known = s.KnownKeys(known)
+	}
+	slices.Sort(known)
+	return template.DidYouMean(p.key, known) + "; known keys: " + strings.Join(known, ", "), meant
+}
+
+// field decodes the value of a key of a struct, and adds to a mistake in its form what
+// the struct advises.
+func (d *decoder) field(p pair, k Key, v reflect.Value, path string) {
+	before := len(d.diags)
+	d.member(p, v.FieldByIndex(k.Index), path)
+	adviser, ok := v.Addr().Interface().(Adviser)
+	if !ok {
+		return
+	}
+	values := []*yaml.Node{p.value}
+	if p.value.Kind == yaml.SequenceNode {
+		values = append(values, p.value.Content...)
+	}
+	for i := before; i < len(d.diags); i++ {
+		found := &d.diags[i]
+		if found.Check != "type" || strings.Contains(found.Message, ": write ") || strings.Contains(found.Message, ": put ") {
+			continue
+		}
+		at := slices.IndexFunc(values, func(n *yaml.Node) bool { return found.Pos == Position{d.file, n.Line, n.Column} })
+		if at >= 0 {
+			found.Message += adviser.AdviseValue(k.Name, values[at])
+		}
+	}
 }
 
 // isPlain reports whether a value has the form of a field, and no keys of its own that

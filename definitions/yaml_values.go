@@ -18,11 +18,15 @@ import (
 
 // scalar reports whether n is a scalar, and reports a mistake if not.
 func (d *decoder) scalar(n *yaml.Node, path, want string) bool {
-	if n.Kind != yaml.ScalarNode {
+	switch {
+	case n.Kind == yaml.ScalarNode:
+		return true
+	case n.Kind == yaml.MappingNode && len(n.Content) == 2 && isBraces(n.Content[0]):
+		d.errorf(n, path, "type", "%s", notText(n.Content[0], label(path)))
+	default:
 		d.errorf(n, path, "type", "%s must be %s, not %s", label(path), want, describeNode(n))
-		return false
 	}
-	return true
+	return false
 }
 
 func (d *decoder) text(n *yaml.Node, v reflect.Value, path string) {
@@ -218,8 +222,13 @@ func in(path string) string {
 // notText says why a key is no text. Unquoted braces, meant as a template, are a mapping
 // of a mapping in YAML.
 func notText(key *yaml.Node, place string) string {
-	if key.Kind == yaml.MappingNode && len(key.Content) == 2 && key.Style&yaml.FlowStyle != 0 && key.Content[0].Kind == yaml.ScalarNode {
+	if isBraces(key) {
 		return fmt.Sprintf("%s: put quotes around the template: '{{%s}}'", place, key.Content[0].Value)
 	}
 	return place + ": a key must be text"
+}
+
+// isBraces reports whether a key is what is within the braces of a template without quotes.
+func isBraces(key *yaml.Node) bool {
+	return key.Kind == yaml.MappingNode && len(key.Content) == 2 && key.Style&yaml.FlowStyle != 0 && key.Content[0].Kind == yaml.ScalarNode
 }

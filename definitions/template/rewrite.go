@@ -36,7 +36,7 @@ func checkNode(text string, node parse.Node, trees map[string]*parse.Tree) *Synt
 		case *parse.PipeNode:
 			for i, cmd := range node.Cmds {
 				if found == nil {
-					found = checkCommand(cmd, i > 0)
+					found = checkCommand(text, cmd, i > 0)
 				}
 			}
 		case *parse.TemplateNode:
@@ -58,7 +58,7 @@ func checkFunction(node *parse.IdentifierNode) *SyntaxError {
 
 // checkCommand checks the number of arguments. Only functions take any: a
 // field with arguments would be a method call on a Go value.
-func checkCommand(cmd *parse.CommandNode, piped bool) *SyntaxError {
+func checkCommand(text string, cmd *parse.CommandNode, piped bool) *SyntaxError {
 	args := len(cmd.Args) - 1
 	if piped {
 		args++
@@ -73,20 +73,9 @@ func checkCommand(cmd *parse.CommandNode, piped bool) *SyntaxError {
 		return nil
 	}
 	if args > 0 {
-		return &SyntaxError{int(cmd.Pos), fmt.Sprintf("%s is not a function and takes no arguments%s", cmd.Args[0], infix(cmd))}
+		return &SyntaxError{int(cmd.Pos), fmt.Sprintf("%s is not a function and takes no arguments%s", cmd.Args[0], meantExpression(text, int(cmd.Pos)))}
 	}
 	return nil
-}
-
-// infix says how to write a function that stands between its arguments, as words that
-// follow a message; "" = none does.
-func infix(cmd *parse.CommandNode) string {
-	if len(cmd.Args) == 3 {
-		if function, ok := cmd.Args[1].(*parse.IdentifierNode); ok && isFunction(function.Ident) {
-			return fmt.Sprintf("; write {{%s %s %s}}", function.Ident, cmd.Args[0], cmd.Args[2])
-		}
-	}
-	return ""
 }
 
 // checkRecursion refuses templates that call themselves, directly or not.

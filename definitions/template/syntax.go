@@ -88,6 +88,8 @@ var remedies = map[string]string{
 	`unexpected "|" in command`:           `; write {{or .params.a .params.b}}`,
 	`unexpected "&" in operand`:           `; write {{and .params.a .params.b}}`,
 	`unexpected "(" in operand`:           `; functions take their arguments without parentheses and commas, as in {{join "," .params.tags}}`,
+	`unexpected "!" in command`:           `; write {{not .params.x}}, or {{ne .params.x "y"}}`,
+	`unexpected "," in operand`:           `; functions take their arguments without parentheses and commas, as in {{join "," .params.tags}}`,
 	`illegal number syntax: "+"`:          `; write {{add .params.a .params.b}}, or two templates for texts`,
 	`illegal number syntax: "-"`:          `; write {{sub .params.a .params.b}}`,
 	"unexpected EOF":                      "; {{if}}, {{range}} and {{with}} end with {{end}}",
@@ -100,7 +102,10 @@ var remedies = map[string]string{
 // remedy says what to write instead, as words that follow a message; "" where that
 // is not known.
 func remedy(text string, offset int, message string) string {
+	meant := meantExpression(text, offset)
 	switch {
+	case meant != "" && !strings.HasPrefix(message, "bad character U+002D"):
+		return meant
 	case message == "bad character U+002D '-'":
 		if m := hyphenated.FindStringSubmatch(text); m != nil {
 			return fmt.Sprintf(`; a name with a hyphen is read by index: {{(index .steps %q)%s}}`, m[1], m[2])
@@ -118,7 +123,7 @@ func remedy(text string, offset int, message string) string {
 var loopOfOthers = regexp.MustCompile(`\{\{-?\s*(for|each|foreach)\s|\{%`)
 
 // foreign is a template as other systems write it, in a text that has none.
-var foreign = regexp.MustCompile(`\$\{\{?\s*(params|inputs?|steps|forEach)\.[^}]*\}|\{\.(params|steps|forEach)\.[^}]*\}|\{%.*%\}|<%.*%>|\$\((params|inputs|steps)\.[^)]*\)`)
+var foreign = regexp.MustCompile(`\$\{\{?\s*(params|inputs?|steps|forEach)\.[^}]*\}|\{\.?(params|steps|forEach)\.[^}]*\}|\{%.*%\}|<%.*%>|\$\((params|inputs|steps)\.[^)]*\)`)
 
 // Foreign gives what in a text without actions looks like a template of another
 // system, or of one whose braces are not all there; "" = nothing does.
@@ -145,14 +150,15 @@ var Roots = []string{"params", "steps", "forEach", "workflow", "vars"}
 var otherNames = map[string]string{
 	"length": "len", "size": "len", "count": "len", "equals": "eq", "equal": "eq", "toJSON": "json", "to_json": "json", "tojson": "json", "stringify": "json",
 	"from_json": "fromJson", "fromJSON": "fromJson", "parseJson": "fromJson", "concat": "print", "lowercase": "lower", "uppercase": "upper",
-	"toUpper": "upper", "toLower": "lower", "toupper": "upper", "tolower": "lower", "strip": "trim", "substring": "substr",
-	"toString": "toString", "str": "toString", "toInt": "int", "ifelse": "ternary", "includes": "contains", "parse_json": "fromJson",
+	"toUpper": "upper", "toLower": "lower", "toUpperCase": "upper", "toLowerCase": "lower", "startswith": "hasPrefix", "startsWith": "hasPrefix", "endswith": "hasSuffix", "endsWith": "hasSuffix", "toupper": "upper", "tolower": "lower", "strip": "trim", "substring": "substr",
+	"toString": "toString", "str": "toString", "toInt": "int", "ifelse": "ternary", "includes": "has", "parse_json": "fromJson",
 }
 
 // otherRoots are what data is called elsewhere, and how templates read it here.
 var otherRoots = map[string]string{
 	"inputs": "params", "input": "params", "args": "params", "arguments": "params", "parameters": "params", "param": "params",
 	"results": "steps", "outputs": "steps", "jobs": "steps", "needs": "steps", "step": "steps", "tasks": "steps",
+	"ti": "steps", "dag_run": "params", "ctx": "params", "context": "params", "data": "params", "body": "params",
 	"item": "forEach.item", "each": "forEach.item", "loop": "forEach.index",
 }
 
@@ -162,7 +168,7 @@ func MeantRoot(name string) string {
 	switch meant := otherRoots[name]; {
 	case meant != "":
 		return ": write ." + meant
-	case name == "env" || name == "secrets" || name == "environment":
+	case slices.Contains([]string{"env", "secrets", "secret", "environment", "github", "vault"}, name):
 		return ": templates do not read the environment; a backend gets its secrets from the configuration"
 	}
 	return ""
@@ -176,6 +182,12 @@ func unknownFunction(name string) string {
 		return fmt.Sprintf("function %q not found: write .%s, with a dot before it", name, name)
 	case otherRoots[name] != "":
 		return fmt.Sprintf("function %q not found: write .%s, with a dot before it", name, otherRoots[name])
+	case MeantRoot(name) != "":
+		return fmt.Sprintf("function %q not found%s", name, MeantRoot(name))
+	case slices.Contains([]string{"None", "null", "undefined"}, name):
+		return fmt.Sprintf("function %q not found: write nil, which only a function takes, as in {{eq .params.x nil}}", name)
+	case name == "True" || name == "False":
+		return fmt.Sprintf("function %q not found: write %s", name, strings.ToLower(name))
 	case name == "now" || name == "date" || name == "uuid" || name == "random":
 		return fmt.Sprintf("function %q not found: a run has no clock and no chance; read .workflow.start_time or .workflow.id", name)
 	case other != "" && slices.Contains(functions, other):

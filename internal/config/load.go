@@ -124,7 +124,7 @@ func (l *loader) configuration(file string, data []byte) {
 	} else {
 		l.settings = r.read(&c)
 	}
-	l.report(adviseKeys(written))
+	l.report(written)
 	l.report(beyond(root, written, r.diags))
 	l.rules = r.rules
 	if l.callersOnly {

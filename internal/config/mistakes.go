@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -45,12 +44,15 @@ func spread(n *yaml.Node, within bool, given, faulty map[spot]bool) {
 	}
 	for i, inner := range n.Content {
 		ofKey := n.Kind == yaml.MappingNode && i%2 == 1 && given[spot{n.Content[i-1].Line, n.Content[i-1].Column}]
-		if n.Kind == yaml.MappingNode && given[spot{inner.Line, inner.Column}] {
+		if n.Kind == yaml.MappingNode && given[spot{inner.Line, inner.Column}] && (i%2 == 0 || decides[n.Content[i-1].Value]) {
 			faulty[at] = true
 		}
 		spread(inner, within || ofKey, given, faulty)
 	}
 }
+
+// decides are keys on whose values depends which others are missing.
+var decides = map[string]bool{"command": true, "url": true, "transport": true, "type": true}
 
 // Flags are the settings that flags of commands make, by the keys that people write for
 // them: in lower case, without punctuation.
@@ -62,28 +64,57 @@ var Flags = map[string]string{
 	"temporal": "address", "address": "address", "temporaladdress": "address", "namespace": "namespace",
 	"database": "database", "databaseurl": "database", "postgres": "database", "db": "database",
 	"keyfile": "key-file", "signingkey": "key-file", "payloadkeyfile": "payload-key-file", "largevalues": "large-values",
-	"loglevel": "log-level", "logformat": "log-format",
+	"loglevel": "log-level", "logging": "log-level", "log": "log-level", "logformat": "log-format",
 }
 
-// adviseKeys adds to each error about an unknown key at the top where its setting belongs:
-// the command that takes servers of an MCP client over, or the flag.
-func adviseKeys(diags definitions.Diagnostics) definitions.Diagnostics {
-	for i := range diags {
-		said := strings.TrimPrefix(diags[i].Message, "unknown key ")
-		quoted, err := strconv.QuotedPrefix(said)
-		if err != nil || diags[i].Check != "unknown-key" || strings.HasPrefix(said[len(quoted):], " in ") {
-			continue
-		}
-		key, _ := strconv.Unquote(quoted) // it is quoted
-		flag := Flags[strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))]
-		switch {
-		case key == "mcpServers" || key == "servers":
-			diags[i].Message += "; perdure init FILE writes them so"
-		case key == "definitions":
-			diags[i].Message += ", or name a directory with the flag --definitions"
-		case flag != "":
-			diags[i].Message = fmt.Sprintf("unknown key %q: it is set by the flag --%s", key, flag)
-		}
+// AdviseKey is that of [definitions.Adviser]: it says where the setting of a key belongs.
+func (c *configuration) AdviseKey(key string, _ *yaml.Node) string {
+	switch flag := Flags[strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))]; {
+	case key == "mcpServers" || key == "servers":
+		return ": write backends; perdure init FILE writes them so"
+	case key == "definitions":
+		return ": write compositeTools, or name a directory with the flag --definitions"
+	case flag != "":
+		return ": it is set by the flag --" + flag
 	}
-	return diags
+	return ""
+}
+
+// AdviseValue is that of [definitions.Adviser].
+func (c *configuration) AdviseValue(key string, value *yaml.Node) string {
+	if key == "backends" && value.Kind == yaml.MappingNode && len(value.Content) > 0 {
+		return fmt.Sprintf(": write each as - {name: %s, …}", value.Content[0].Value)
+	}
+	return ""
+}
+
+// AdviseKey is that of [definitions.Adviser].
+func (b *backend) AdviseKey(key string, value *yaml.Node) string {
+	switch {
+	case b.Name == "" && value.Kind == yaml.MappingNode:
+		return fmt.Sprintf(": write {name: %s, …}", key)
+	case key == "disabled" || key == "enabled":
+		return ": leave the backend out instead"
+	case key == "envFile":
+		return ": set its variables for perdure itself, and name them under passEnv"
+	}
+	return ""
+}
+
+// AdviseValue is that of [definitions.Adviser]. Words of env and headers are not repeated:
+// they may be secret.
+func (b *backend) AdviseValue(key string, value *yaml.Node) string {
+	switch {
+	case key == "effects" && value.Kind == yaml.ScalarNode:
+		return fmt.Sprintf(`: write {tool: "*", class: %s}`, value.Value)
+	case key == "effects" && value.Kind == yaml.MappingNode && len(value.Content) > 1:
+		return fmt.Sprintf(": write each as - {tool: %s, class: %s}", value.Content[0].Value, value.Content[1].Value)
+	case key == "command" && value.Kind == yaml.SequenceNode && len(value.Content) > 0:
+		return fmt.Sprintf(": write command: %s, and the others under args", value.Content[0].Value)
+	case key == "env" && value.Kind != yaml.MappingNode:
+		return ": write {NAME: value}, and under passEnv the names of variables that are taken over"
+	case key == "headers" && value.Kind != yaml.MappingNode:
+		return ": write {Name: value}"
+	}
+	return ""
 }

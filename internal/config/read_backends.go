@@ -83,7 +83,14 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 			r.errorf(p.to("user"), "backends", "%s", err)
 		}
 	case "":
-		r.errorf(p.to("transport"), "missing", "is missing; use streamable-http, sse or stdio")
+		switch {
+		case strings.HasSuffix(strings.TrimSuffix(b.URL, "/"), "/sse"):
+			r.errorf(p.to("transport"), "missing", "is missing: write transport: sse, as the URL says")
+		case b.URL != "":
+			r.errorf(p.to("transport"), "missing", "is missing: write transport: streamable-http, or sse for a server of before 2025")
+		default:
+			r.errorf(p.to("transport"), "missing", "is missing: write url and transport: streamable-http for a server, or command for a program")
+		}
 	}
 	return config
 }

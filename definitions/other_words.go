@@ -1,0 +1,170 @@
+package definitions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// An Adviser is a struct that Decode reads a mapping into, and that knows what people
+// mean who write keys and values of other systems. Both methods give words that follow a
+// message, such as ": write x"; "" = not known. They are called when the mapping has been
+// read, but for its mistakes.
+type Adviser interface {
+	// AdviseKey is about a key that the mapping does not have.
+	AdviseKey(key string, value *yaml.Node) string
+	// AdviseValue is about a value of another form than its key has, or about an element of
+	// its list.
+	AdviseValue(key string, value *yaml.Node) string
+}
+
+// advised are keys of other systems for which there is no key here, by the name with which
+// they are looked up: in lower case, without punctuation.
+type advised map[string]string
+
+func (a advised) key(key string) string {
+	return a[strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))]
+}
+
+const (
+	adviseOrder    = ": a step begins when the steps in its dependsOn have ended; without one, at once"
+	adviseContinue = ": write onError: {action: continue}"
+	adviseEnv      = ": write it in the configuration, where a backend has env and passEnv"
+	adviseShell    = ": perdure runs no commands; call a tool of a backend, or write type: script with a script in Starlark"
+	adviseAnswer   = ": the configuration says who may answer, under authorization.approvers"
+	adviseStart    = ": leave it out; a composite tool runs when a client calls it"
+	adviseFailure  = ": each step has onError, and compensate to undo it"
+	adviseValues   = ": write parameters with defaults, and compute in templates or in a step of type script"
+)
+
+var stepAdvice = advised{
+	"next": adviseOrder, "then": adviseOrder, "transition": adviseOrder, "onsuccess": adviseOrder, "end": adviseOrder, "branches": adviseOrder, "downstream": adviseOrder,
+	"continueonerror": adviseContinue, "ignoreerrors": adviseContinue, "ignoreerror": adviseContinue, "allowfailure": adviseContinue, "failonerror": adviseContinue, "continueonfail": adviseContinue,
+	"triggerrule": ": write onError: {action: continue} in the steps that may fail",
+	"retrydelay":  ": write onError: {action: retry, retryCount: 3, retryDelay: 5s}",
+	"retrypolicy": ": write onError: {action: retry, retryCount: 3}",
+	"env":         adviseEnv, "environment": adviseEnv, "secrets": adviseEnv,
+	"run": adviseShell, "shell": adviseShell, "command": adviseShell, "cmd": adviseShell, "bash": adviseShell,
+	"register": ": the output of a step is .steps.ID.output", "outputs": ": the output of a step is .steps.ID.output", "output": ": the output of a step is .steps.ID.output", "resultpath": ": the output of a step is .steps.ID.output",
+	"approvers": adviseAnswer, "assignee": adviseAnswer, "assignees": adviseAnswer, "reviewers": adviseAnswer,
+	"set": adviseValues, "vars": adviseValues, "variables": adviseValues, "assign": adviseValues,
+	"required":    ": write schema: {type: object, properties: {…}, required: […]}",
+	"wait":        ": write for: 5m, or until with a time",
+	"finally":     adviseFailure,
+	"description": ": leave it out, or write metadata: {description: …}", "note": ": leave it out, or write metadata: {note: …}",
+	"server": ": the name of a tool has that of its backend, as in github_create_issue", "backend": ": the name of a tool has that of its backend, as in github_create_issue",
+}
+
+// AdviseKey is that of [Adviser].
+func (s *Step) AdviseKey(key string, value *yaml.Node) string {
+	number := value.Kind == yaml.ScalarNode && isNumber(value)
+	switch plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key)); {
+	case number && slices.Contains([]string{"retries", "retry", "attempts", "maxretries", "maxattempts", "retrycount"}, plain):
+		return fmt.Sprintf(": write onError: {action: retry, retryCount: %s}", value.Value)
+	case number && slices.Contains([]string{"timeoutminutes", "timeoutmins"}, plain):
+		return fmt.Sprintf(": write timeout: %sm", value.Value)
+	case number && slices.Contains([]string{"timeoutseconds", "timeoutsecs", "timeouts"}, plain):
+		return fmt.Sprintf(": write timeout: %ss", value.Value)
+	}
+	if advice := stepAdvice.key(key); advice != "" {
+		return advice
+	}
+	if (key == "options" || key == "choices" || key == "answers") && value.Kind == yaml.SequenceNode {
+		return ": write schema: {type: object, properties: {choice: {type: string, enum: […]}}}"
+	}
+	if value.Kind != yaml.MappingNode || s.Tool != "" {
+		return ""
+	}
+	for i := 0; i < len(value.Content); i += 2 {
+		if slices.Contains([]string{"tool", "call", "uses", "type"}, value.Content[i].Value) {
+			return fmt.Sprintf(": write a step as {id: %s, tool: …, arguments: {…}}", key)
+		}
+	}
+	return fmt.Sprintf(": write a step as {id: …, tool: %s, arguments: {…}}", key)
+}
+
+// AdviseValue is that of [Adviser].
+func (s *Step) AdviseValue(key string, value *yaml.Node) string {
+	switch {
+	case key == "collection" && value.Kind != yaml.ScalarNode:
+		return ": write it as JSON in quotes, as in '[1, 2]'"
+	case (key == "onDecline" || key == "onCancel") && value.Kind == yaml.ScalarNode:
+		return ": write {action: " + meantAnswer(Action(value.Value)) + "}"
+	case key == "tool" && value.Kind == yaml.SequenceNode:
+		return ": write a step for each tool"
+	}
+	return ""
+}
+
+// KnownKeys are those of steps of its type; of an unknown one, those that all steps have.
+func (s *Step) KnownKeys(all []string) []string {
+	kind, known := KindOf(s.Type)
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		i := slices.IndexFunc(stepKeys, func(k stepKey) bool { return k.name == name })
+		return i >= 0 && (!known || !stepKeys[i].of(kind))
+	})
+}
+
+var definitionAdvice = advised{
+	"on": adviseStart, "triggers": adviseStart, "trigger": adviseStart, "schedule": adviseStart, "scheduleinterval": adviseStart, "cron": adviseStart, "startdate": adviseStart, "start": adviseStart, "startat": adviseStart, "entrypoint": adviseStart,
+	"document": ": leave it out", "dsl": ": leave it out", "specversion": ": leave it out",
+	"env": adviseEnv, "environment": adviseEnv, "secrets": adviseEnv,
+	"vars": adviseValues, "variables": adviseValues,
+	"retries": ": write onError: {action: retry, retryCount: 3} in each step that is to be retried", "retry": ": write onError: {action: retry, retryCount: 3} in each step that is to be retried", "retrydelay": ": write it in onError of each step that is to be retried",
+	"permissions": ": the configuration says who may call what, under authorization",
+	"concurrency": ": businessKey makes calls that mean the same share one run, and a forEach has maxParallel",
+	"strategy":    ": write a step of type forEach", "matrix": ": write a step of type forEach",
+	"connections": adviseOrder, "edges": adviseOrder, "dependencies": adviseOrder,
+	"onfailure": adviseFailure, "onerror": adviseFailure, "finally": adviseFailure, "catch": adviseFailure, "errorhandler": adviseFailure,
+}
+
+// AdviseKey is that of [Adviser].
+func (d *Definition) AdviseKey(key string, _ *yaml.Node) string { return definitionAdvice.key(key) }
+
+// AdviseValue is that of [Adviser].
+func (d *Definition) AdviseValue(string, *yaml.Node) string { return "" }
+
+// AdviseKey is that of [Adviser].
+func (o *Output) AdviseKey(key string, _ *yaml.Node) string {
+	if slices.Contains([]string{"type", "additionalProperties", "$schema"}, key) {
+		return ": leave it out; the output is an object"
+	}
+	return ""
+}
+
+// AdviseValue is that of [Adviser].
+func (o *Output) AdviseValue(string, *yaml.Node) string { return "" }
+
+// AdviseKey is that of [Adviser].
+func (p *Property) AdviseKey(key string, _ *yaml.Node) string {
+	if isKeyword(key) {
+		return ": leave it out; an output property has no other keywords of a schema than its type, description and default"
+	}
+	return ""
+}
+
+// AdviseValue is that of [Adviser].
+func (p *Property) AdviseValue(key string, value *yaml.Node) string {
+	if key == "value" && value.Kind == yaml.MappingNode {
+		return ": write properties, each with type, description and value"
+	}
+	if key == "value" && value.Kind == yaml.SequenceNode {
+		return ": write it as JSON in quotes, with templates in it"
+	}
+	return ""
+}
+
+// meantAnswer is the action that follows an answer, which people may call otherwise.
+func meantAnswer(a Action) string {
+	switch strings.ToLower(string(a)) {
+	case string(Abort), "fail", "stop", "error", "throw":
+		return string(Abort)
+	case string(Continue), "ignore", "proceed":
+		return string(Continue)
+	case string(SkipRemaining), "skip", "end", "skipremaining", "exit", "finish":
+		return string(SkipRemaining)
+	}
+	return "abort, continue or skip_remaining"
+}

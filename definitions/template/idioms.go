@@ -1,0 +1,170 @@
+package template
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"text/template/parse"
+)
+
+// Expressions of other languages. An operand is a path, a text or a number.
+var (
+	infixed  = regexp.MustCompile(`^(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)\s*(===?|!==?|[<>]=?|&&|\|\||\?\?|[-+*/%]|\bis not\b|\b[A-Za-z]+\b)\s*(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)$`)
+	negated  = regexp.MustCompile(`^!\s*(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)$`)
+	calledOf = regexp.MustCompile(`^(?:(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)\.)?(\w+)\(([^()]*)\)$`)
+	perhaps  = regexp.MustCompile(`^(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)\?\.(\w+)$`)
+	ofInput  = regexp.MustCompile(`^\$(?:input|params|inputs)\.(?:params\.)?(\w+)$`)
+)
+
+// binary are functions, by the operators of other languages.
+var binary = map[string]string{
+	"==": "eq", "===": "eq", "!=": "ne", "!==": "ne", ">": "gt", "<": "lt", ">=": "ge", "<=": "le", "&&": "and", "and": "and", "||": "or", "or": "or", "??": "or",
+	"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod", "in": "has",
+}
+
+// nothing are the names of no value in other languages.
+var nothing = map[string]bool{"None": true, "null": true, "nil": true, "undefined": true, "empty": true}
+
+// translated is an expression of another language, without the braces; "" = not known.
+func translated(action string) string {
+	if m := infixed.FindStringSubmatch(action); m != nil {
+		return translatedInfix(m[1], m[2], m[3])
+	}
+	if m := negated.FindStringSubmatch(action); m != nil {
+		return "not " + operand(m[1])
+	}
+	if m := calledOf.FindStringSubmatch(action); m != nil {
+		switch of, name := m[1], m[2]; {
+		case of == "JSON" && name == "parse":
+			return called("fromJson", m[3])
+		case of == "" || of == "JSON":
+			return called(name, m[3])
+		case strings.ContainsAny(of, `'"`): // the separator of join
+			return called(name, of+","+m[3])
+		default:
+			return called(name, m[3], of)
+		}
+	}
+	if m := perhaps.FindStringSubmatch(action); m != nil {
+		return operand(m[1]) + "." + m[2]
+	}
+	if m := ofInput.FindStringSubmatch(action); m != nil {
+		return ".params." + m[1]
+	}
+	return ""
+}
+
+// translatedInfix is the same for an operator, or a function, between two operands.
+func translatedInfix(x, operator, y string) string {
+	function := binary[operator]
+	switch {
+	case nothing[y] && (operator == "is" || function == "eq"):
+		return "not " + operand(x)
+	case nothing[y] && (operator == "is not" || function == "ne"):
+		return "if " + operand(x)
+	case function == "add" && strings.ContainsAny(x+y, `'"`):
+		return "print " + operand(x) + " " + operand(y)
+	case function != "":
+		return function + " " + operand(x) + " " + operand(y)
+	}
+	return called(operator, x+","+y)
+}
+
+// called is a call of a function in the notation of other languages, whose subject may
+// stand before it.
+func called(name, arguments string, subject ...string) string {
+	if other := otherNames[name]; other != "" {
+		name = other
+	}
+	if !isFunction(name) {
+		return ""
+	}
+	words := []string{name}
+	for _, argument := range append(argumentsOf.FindAllString(arguments, -1), subject...) {
+		if argument = strings.TrimSpace(argument); argument != "" {
+			words = append(words, operand(argument))
+		}
+	}
+	if len(words) == 3 && strings.HasPrefix(words[1], ".") && subjectLast[name] {
+		words[1], words[2] = words[2], words[1]
+	}
+	return strings.Join(words, " ")
+}
+
+// argumentsOf are the arguments of a call, which commas separate.
+var argumentsOf = regexp.MustCompile(`'[^']*'|"[^"]*"|[^,\s]+`)
+
+// subjectLast are functions of two arguments whose last is the text or list that they
+// are about.
+var subjectLast = map[string]bool{"join": true, "split": true, "splitList": true, "contains": true, "has": true, "hasPrefix": true, "hasSuffix": true, "trimPrefix": true, "trimSuffix": true}
+
+// operand writes an operand of another language as templates have it.
+func operand(text string) string {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "'") {
+		return `"` + strings.Trim(text, "'") + `"`
+	}
+	root, _, _ := strings.Cut(text, ".")
+	for _, known := range Roots {
+		if root == known {
+			return "." + text
+		}
+	}
+	return text
+}
+
+// inAction is what stands between the braces around an offset.
+func inAction(text string, offset int) string {
+	start := strings.LastIndex(text[:min(len(text), offset+len("{{"))], "{{")
+	if start < 0 {
+		return ""
+	}
+	action, _, closed := strings.Cut(text[start+len("{{"):], "}}")
+	if !closed {
+		return ""
+	}
+	return strings.TrimSpace(strings.Trim(strings.TrimSpace(action), "-"))
+}
+
+// meantExpression says what to write for the expression of another language around an
+// offset, as words that follow a message; "" = not known. What it says to write parses.
+func meantExpression(text string, offset int) string {
+	action := inAction(text, offset)
+	if written := translated(action); parses(written) {
+		if needle, isHas := strings.CutPrefix(written, "has "); isHas {
+			return fmt.Sprintf("; write {{%s}} for a list, {{contains %s}} for a text", written, needle)
+		}
+		return fmt.Sprintf("; write {{%s}}%s", written, map[bool]string{true: "…{{end}}"}[strings.HasPrefix(written, "if ")])
+	}
+	switch {
+	case loopInBrackets.MatchString(action):
+		return "; a loop is {{range $x := .params.list}}{{$x}}{{end}}, a step of type forEach, or a script"
+	case loopByFunction.MatchString(action):
+		return "; a loop is {{range $x := .params.list}}{{$x}}{{end}}, a step of type forEach, or a script"
+	case foreignVariable.MatchString(action):
+		return "; data is .params.NAME of the call, and .steps.ID.output of a step"
+	case strings.HasPrefix(action, "="):
+		return "; an action has no = before its expression"
+	}
+	return ""
+}
+
+// parses reports whether an action has the form of the language.
+func parses(action string) bool {
+	if action == "" {
+		return false
+	}
+	if strings.HasPrefix(action, "if ") {
+		action += "}}{{end"
+	}
+	tree := parse.New("")
+	tree.Mode = parse.SkipFuncCheck
+	_, err := tree.Parse("{{"+action+"}}", "", "", map[string]*parse.Tree{})
+	return err == nil
+}
+
+var (
+	loopInBrackets  = regexp.MustCompile(`^\[.*\bfor\b.*\bin\b`)
+	loopByFunction  = regexp.MustCompile(`\.(map|filter|forEach|reduce|find|some|every)\(`)
+	foreignVariable = regexp.MustCompile(`^\$(json|node|input|context|vars|item|workflow|secrets|\()`)
+)
