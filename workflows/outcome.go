@@ -53,15 +53,20 @@ const (
 	unknownWords     = "; whether %s was executed is not known, so it is not called again"
 )
 
+// invalidArguments begins the message of a tool that was called with arguments that do not
+// fit its schema.
+const invalidArguments = "MCP error -32602"
+
 // Answered is the failure of a call that the backend answered with an error: a known
 // outcome, repeated as often as onError allows. An empty message represents an answer
-// without one.
+// without one. Calling again with the same arguments may help unless the message says, as
+// the SDKs of servers write it, that these are what is wrong.
 func (a Attempt) Answered(message string) (e *Error, repeat bool) {
 	if message == "" {
 		message = "the backend gave no reason"
 	}
 	e = a.error(codes.ToolError, codes.CategoryTool, answeredWords+message)
-	e.Retryable = true
+	e.Retryable = !strings.HasPrefix(message, invalidArguments)
 	return e, a.Number < a.Call.MaxAttempts
 }
 

@@ -75,3 +75,20 @@ func TestContractOfFailures(t *testing.T) {
 		t.Errorf("failures (-code +page): %s", diff)
 	}
 }
+
+// TestAnsweredRetryable: calling again with arguments that do not fit the schema of a tool
+// does not help.
+func TestAnsweredRetryable(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]bool{
+		"out of disk": true,
+		"":            true,
+		"MCP error -32602: Input validation error: Invalid arguments for tool read_file": false,
+		"MCP error -32603: internal": true,
+	} {
+		e, repeat := workflows.Attempt{Number: 1, Call: workflows.ToolCall{Tool: "be_read", MaxAttempts: 2}}.Answered(message)
+		if e.Retryable != want || !repeat {
+			t.Errorf("%q: retryable %v, repeated %v; want %v, and repeated as onError says", message, e.Retryable, repeat, want)
+		}
+	}
+}

@@ -91,7 +91,7 @@ var table = []Entry{
 	{Code: OutputFailed, Categories: []Category{CategoryTemplate},
 		When: "a template of the output block failed, or its value has the wrong type"},
 	{Code: ToolError, Categories: []Category{CategoryTool}, Retryable: true,
-		When: "the tool answered with an error"},
+		When: "the tool answered with an error; calling again does not help if that is about the arguments (`-32602`)"},
 	{Code: NotSent, Categories: []Category{CategoryTool}, Retryable: true,
 		When: "direct call of a backend tool: nothing was sent to the backend"},
 	{Code: NoAnswer, Categories: []Category{CategoryTool}, Retryable: true,
