@@ -159,6 +159,7 @@ var otherRoots = map[string]string{
 	"inputs": "params", "input": "params", "args": "params", "arguments": "params", "parameters": "params", "param": "params",
 	"results": "steps", "outputs": "steps", "jobs": "steps", "needs": "steps", "step": "steps", "tasks": "steps",
 	"ti": "steps", "dag_run": "params", "ctx": "params", "context": "params", "data": "params", "body": "params",
+	"timestamp": "workflow.start_time", "time": "workflow.start_time", "today": "workflow.start_time",
 	"item": "forEach.item", "each": "forEach.item", "loop": "forEach.index",
 }
 

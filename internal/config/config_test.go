@@ -448,3 +448,25 @@ func FuzzPlainJSON(f *testing.F) {
 		}
 	})
 }
+
+// TestConfigurationAmongDefinitions: the file of the configuration in a directory of
+// definitions is read once.
+func TestConfigurationAmongDefinitions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "vmcp.yaml")
+	write(t, config, `apiVersion: toolhive.stacklok.dev/v1beta1
+kind: VirtualMCPServer
+spec: {config: {backends: [{name: a, command: x}]}}
+---
+apiVersion: toolhive.stacklok.dev/v1beta1
+kind: VirtualMCPCompositeToolDefinition
+metadata: {name: greet}
+spec: {name: greet, description: d, steps: [{id: s, tool: a_say}]}
+`)
+	write(t, filepath.Join(dir, "other.yaml"), "{name: other, description: d, steps: [{id: s, tool: a_say}]}\n")
+	loaded, diags := Load(Sources{Config: config, Definitions: []string{dir}})
+	if len(diags) > 0 || len(loaded.Definitions) != 2 {
+		t.Errorf("loaded %d definitions, want greet and other; said %v", len(loaded.Definitions), diags)
+	}
+}

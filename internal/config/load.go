@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
@@ -50,7 +51,7 @@ func Load(src Sources) (*Loaded, definitions.Diagnostics) {
 		l.configuration(src.Config, src.Text)
 	}
 	for _, name := range src.Definitions {
-		l.definitions(name)
+		l.definitions(name, src.Config)
 	}
 	if src.Library {
 		l.library()
@@ -159,14 +160,17 @@ func (l *loader) references(file string, root *yaml.Node, refs []*reference) {
 }
 
 // definitions reads a definition file, or all of a directory in the order of
-// their paths.
-func (l *loader) definitions(name string) {
+// their paths, but for the configuration, whose definitions are known.
+func (l *loader) definitions(name, configuration string) {
 	files, err := DefinitionFiles(name)
 	if err != nil {
 		l.unreadable(name, err)
 		return
 	}
 	for _, file := range files {
+		if isSame(file, configuration) {
+			continue
+		}
 		data, err := ReadFile(file)
 		if err != nil {
 			l.unreadable(file, err)
@@ -178,6 +182,19 @@ func (l *loader) definitions(name string) {
 		}
 		l.take(file, defs, diags)
 	}
+}
+
+// isSame reports whether two names are those of the same file; "" is that of none.
+func isSame(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	of, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(of, other)
 }
 
 // skipForeign makes warnings of what a directory, or a file, has besides definitions.

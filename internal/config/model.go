@@ -20,7 +20,7 @@ import (
 //	ignored      it has no effect here; the value says what to do instead
 type configuration struct {
 	Name              string        `yaml:"name" help:"Name of the server, as clients see it."`
-	GroupRef          string        `yaml:"groupRef" help:"Group of workloads in ToolHive. Its workloads are not discovered; list them under backends."`
+	GroupRef          string        `yaml:"groupRef" meant:"group" help:"Group of workloads in ToolHive. Its workloads are not discovered; list them under backends."`
 	IncomingAuth      *incomingAuth `yaml:"incomingAuth" meant:"auth,authentication,oidc" help:"How callers show who they are. Without it, everybody is anonymous."`
 	OutgoingAuth      *outgoingAuth `yaml:"outgoingAuth" help:"Which credentials backends get."`
 	Backends          []*backend    `yaml:"backends" meant:"mcpServers,servers,mcp_servers,upstreams" help:"The MCP servers whose tools are served, and called by composite tools."`
