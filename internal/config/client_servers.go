@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 // What MCP clients keep of their servers is a configuration, too: mcpServers of
@@ -31,7 +33,11 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 	for i := 0; i+1 < len(servers.Content); i += 2 {
 		s := clientServer{loader: l, file: file, name: servers.Content[i], node: servers.Content[i+1]}
 		if s.is("disabled", "true") || s.is("enabled", "false") {
+			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is disabled, and left out", s.name.Value)
 			continue
+		}
+		if variables := child(s.node, "envFile"); variables != nil {
+			l.reportf(definitions.SeverityWarning, positionOf(file, variables), "backends", "envFile is not read: set its variables before perdure is started, and name them for %q under env, as in {\"NAME\": \"${env:NAME}\"}", s.name.Value)
 		}
 		list.Content = append(list.Content, s.backend())
 	}

@@ -343,7 +343,7 @@ func TestNamedDefinitions(t *testing.T) {
 func TestClientServers(t *testing.T) {
 	t.Setenv("GITHUB_API_TOKEN", "secret")
 	found, diags := Load(Sources{Config: "testdata/client.yaml"})
-	if diags != nil {
+	if diags.HasErrors() { // client.out has the others
 		t.Fatal(diags)
 	}
 	want := []backends.Config{
