@@ -32,6 +32,10 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 	}
 	for i := 0; i+1 < len(servers.Content); i += 2 {
 		s := clientServer{loader: l, file: file, name: servers.Content[i], node: servers.Content[i+1]}
+		if s.node.Kind != yaml.MappingNode {
+			l.errorf(positionOf(file, s.node), "type", "the server %q must be a mapping: write {\"command\": \"…\", \"args\": […]}, or {\"type\": \"http\", \"url\": \"…\"}", s.name.Value)
+			continue
+		}
 		if s.is("disabled", "true") || s.is("enabled", "false") {
 			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is disabled, and left out", s.name.Value)
 			continue

@@ -23,7 +23,7 @@ type configuration struct {
 	GroupRef          string        `yaml:"groupRef" meant:"group" help:"Group of workloads in ToolHive. Its workloads are not discovered; list them under backends."`
 	IncomingAuth      *incomingAuth `yaml:"incomingAuth" meant:"auth,authentication,oidc" help:"How callers show who they are. Without it, everybody is anonymous."`
 	OutgoingAuth      *outgoingAuth `yaml:"outgoingAuth" help:"Which credentials backends get."`
-	Backends          []*backend    `yaml:"backends" meant:"mcpServers,servers,mcp_servers,upstreams" help:"The MCP servers whose tools are served, and called by composite tools."`
+	Backends          []*backend    `yaml:"backends" meant:"mcpServers,servers,mcp_servers,context_servers,mcp,upstreams" help:"The MCP servers whose tools are served, and called by composite tools."`
 	Aggregation       *aggregation  `yaml:"aggregation" help:"Which tools clients see, and under which names."`
 	CompositeTools    []yaml.Node   `yaml:"compositeTools" meant:"composites,definitions,workflows,composite_tools" help:"Definitions of composite tools; see language.md."` // definitions.ParseNode reads each
 	CompositeToolRefs []*reference  `yaml:"compositeToolRefs" help:"Names of definitions, or of their resources, that are offered besides compositeTools. Default: all of the file and of --definitions."`

@@ -66,7 +66,9 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 				r.errorf(p.to(key), "backends", "belongs to transport stdio, not to %s", b.Transport)
 			}
 		}
-		if u, err := url.Parse(config.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		if b.URL == "" {
+			r.errorf(p.to("url"), "missing", "is missing: the URL of the server, or command for a program")
+		} else if u, err := url.Parse(config.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			r.errorf(p.to("url"), "backends", "is not an http or https URL") // it may have a password
 		}
 	case backends.Stdio:
