@@ -53,10 +53,10 @@ func (c *callCheck) scriptCall(n node, names []string, call seenCall, pos Positi
 		return
 	case !ok && call.Value:
 		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable, and no backend has such a tool at present%s; the definition is not offered without it",
-			n.label, call.name, cmp.Or(c.hyphenHint(n, call), template.DidYouMean(call.name, names), c.toolHint(call.name)))
+			n.label, call.name, cmp.Or(c.hyphenHint(n, call), c.foreignName(n, call.name), template.DidYouMean(call.name, names), c.toolHint(call.name)))
 		return
 	case !ok:
-		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, cmp.Or(c.toolHint(call.name), template.DidYouMean(call.name, names)))
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, cmp.Or(c.foreignName(n, call.name), c.toolHint(call.name), template.DidYouMean(call.name, names)))
 		return
 	}
 	schema, err := decodeObject(tool.InputSchema)

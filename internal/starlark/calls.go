@@ -64,8 +64,8 @@ type Read struct {
 	IsKey bool // it is value["key"] or value.get("key")
 }
 
-// Reads are the parts that the program reads of the host's values by names that it has
-// as literals, in the order of the source.
+// Reads are the parts that the program reads of the host's values, and of the modules of
+// the language, by names that it has as literals, in the order of the source.
 func (p *Program) Reads() []Read { return slices.Clone(p.reads) }
 
 // Globals are the names that the host must define for the program to run.
@@ -311,7 +311,7 @@ func (i *inspector) call(n *syntax.CallExpr) {
 // read records the use of a part of one of the host's values.
 func (i *inspector) read(of syntax.Expr, part string, isKey bool) {
 	id, ok := unparen(of).(*syntax.Ident)
-	if ok && part != "" && isGlobal(id) && slices.Contains(i.language.Values, id.Name) {
+	if ok && part != "" && isGlobal(id) && (slices.Contains(i.language.Values, id.Name) || ModuleMembers(id.Name) != nil) {
 		name := Name{Name: id.Name, Member: part, File: i.file, Line: int(id.NamePos.Line), Column: int(id.NamePos.Col)}
 		i.program.reads = append(i.program.reads, Read{name, isKey})
 	}

@@ -188,6 +188,9 @@ func Invoke(thread *starlark.Thread, fn starlark.Value, args starlark.Tuple) (st
 		thread.Uncancel()
 		return nil, located(pending, err)
 	}
+	if eval, ok := err.(*starlark.EvalError); ok {
+		eval.Msg += meantMember(eval.Msg)
+	}
 	return v, err
 }
 

@@ -1,10 +1,12 @@
 package starlark
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
 )
 
 // A Language is Starlark with the names that a host adds to it. Programs can hide, but
@@ -37,6 +39,16 @@ var unavailable = map[string]string{
 	"null":       "write None",
 	"undefined":  "write None",
 	"isinstance": "compare type(value), such as type(value) == \"string\"",
+}
+
+// ModuleMembers are the names in a module of the language, such as json, sorted; nil =
+// there is no such module.
+func ModuleMembers(name string) []string {
+	module, ok := predeclared[name].(*starlarkstruct.Module)
+	if !ok {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(module.Members))
 }
 
 // has reports whether a name is one of the language.

@@ -3,6 +3,7 @@ package starlark
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	starlarktime "go.starlark.net/lib/time"
@@ -50,6 +51,33 @@ func attribute(v starlark.Value, name string) (starlark.Value, error) {
 		err = fmt.Errorf("%s has no .%s field or method", v.Type(), name)
 	}
 	return attr, err
+}
+
+// foreignMembers are fields and methods that values have in other languages, and what to
+// write.
+var foreignMembers = map[string]string{
+	"length": "len(x)", "size": "len(x)", "count": "len(x)", "push": "x.append(y)", "add": "x.append(y)", "toString": "str(x)",
+	"map": "[f(y) for y in x]", "filter": "[y for y in x if f(y)]", "forEach": "for y in x:", "includes": "y in x", "contains": "y in x", "has": "y in x", "has_key": "y in x", "hasOwnProperty": "y in x",
+	"toUpperCase": "x.upper()", "toLowerCase": "x.lower()", "trim": "x.strip()", "startsWith": "x.startswith(y)", "endsWith": "x.endswith(y)", "indexOf": "x.find(y)", "substring": "x[a:b]", "slice": "x[a:b]",
+	"sort": "sorted(x)", "copy": "dict(x) or list(x)",
+}
+
+// noMember is the message of a value that does not have a member.
+var noMember = regexp.MustCompile(`^(dict|list|string) has no \.(\w+) (?:field or )?method$`)
+
+// meantMember says what to write for the member that a message says is missing, as words
+// that follow the message; "" = not known.
+func meantMember(message string) string {
+	m := noMember.FindStringSubmatch(message)
+	switch {
+	case m == nil:
+		return ""
+	case foreignMembers[m[2]] != "":
+		return ": write " + foreignMembers[m[2]]
+	case m[1] == "dict":
+		return fmt.Sprintf(": write [%q]", m[2])
+	}
+	return ""
 }
 
 var timeFormat = starlark.NewBuiltin("format", func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
