@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -46,6 +47,7 @@ func (c *checker) script(n node) {
 		c.scriptMistake(n, m)
 	}
 	if program != nil {
+		c.neverCalled(n, code.Script)
 		c.scriptNames(n, program)
 		(&callCheck{c.subject, c.surroundings}).scriptCalls(n, program)
 		for _, name := range program.Pending() {
@@ -54,6 +56,26 @@ func (c *checker) script(n node) {
 			}
 		}
 	}
+}
+
+// mainFunctions are functions that other systems call, alone or one of them in a script.
+var mainFunctions = regexp.MustCompile(`(?m)^def (main|run|handler|handle|execute|lambda_handler)\(`)
+
+var returnsAtTop = regexp.MustCompile(`(?m)^return\b`)
+
+// neverCalled warns of a script that does nothing but define such a function: a script is
+// executed from its first line, and gives what is returned outside of functions.
+func (c *checker) neverCalled(n node, script string) {
+	m := mainFunctions.FindStringSubmatchIndex(script)
+	if m == nil {
+		return
+	}
+	name := script[m[2]:m[3]]
+	if strings.Count(script, name) > 1 || returnsAtTop.MatchString(script) {
+		return
+	}
+	pos := c.scriptPosition(n, n.step.file(), strings.Count(script[:m[0]], "\n")+1, 1)
+	c.report(template.AtMember(n.path, "script"), pos, SeverityWarning, "never-called", "%s: nothing calls %s: end the script with return %s(…)", n.label, name, name)
 }
 
 func (c *subject) isWritten(path string) bool {
