@@ -145,6 +145,11 @@ func (r *reader) grant(p keyPath, g *grant, named bool) {
 	if len(g.Groups)+len(g.Subjects) == 0 && !named {
 		r.errorf(p, "auth", `has neither groups nor subjects; the group "*" means everybody`)
 	}
+	for i, subject := range g.Subjects {
+		if strings.Contains(subject, "*") {
+			r.warnf(p.to("subjects", i), "auth", `%q is no pattern and means a subject of that name alone; the group "*" means everybody`, subject)
+		}
+	}
 }
 
 func (r *reader) patterns(p keyPath, patterns []string) {
