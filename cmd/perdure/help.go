@@ -15,10 +15,13 @@ type helpCommand struct {
 
 func (helpCommand) Help() string { return "Example:\n\n    perdure help runs show" }
 
-// asHelp turns "help COMMAND" into "COMMAND --help".
+// asHelp turns "help COMMAND" into "COMMAND --help", and the flag --version into the command.
 func asHelp(args []string) []string {
 	if len(args) == 0 {
 		return []string{"--help"}
+	}
+	if len(args) == 1 && slices.Contains([]string{"--version", "-V", "-v"}, args[0]) {
+		return []string{"version"}
 	}
 	if args[0] != "help" || slices.Contains(args, "--help") {
 		return args

@@ -84,16 +84,7 @@ func run(ctx context.Context, args []string, c *console) int {
 	command, err := parser.Parse(asHelp(args))
 	takeSecrets() // after kong, which reads variables of flags
 	if err != nil {
-		var parse *kong.ParseError
-		hint, message := "perdure --help", strings.Replace(err.Error(), `one of "",`, "one of ", 1) // "" = not given
-		if errors.As(err, &parse) && parse.Context.Selected() != nil {
-			hint = parse.Context.Selected().FullPath() + " --help"
-			message = wrongArgument.ReplaceAllString(message, "$1 must be one of $2, not ")
-			message = cmp.Or(missingArgument(message, parse.Context.Selected()), message)
-		} else {
-			message = strings.Replace(message, "unexpected argument", "unknown command", 1)
-		}
-		return fail(c, usagef("%s; see %s", message, hint))
+		return fail(c, wrongUsage(err))
 	}
 	err = command.Run()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -145,9 +136,6 @@ func takeSecrets() {
 		}
 	}
 }
-
-// wrongArgument matches kong's error for an argument that is none of some words.
-var wrongArgument = regexp.MustCompile(`^\[(<[^>]+>)\] must be one of (.*) but got `)
 
 // lacksArgument matches kong's error for missing arguments; it captures the first.
 var lacksArgument = regexp.MustCompile(`^expected "<([^>]+)>`)

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// meantCommands are commands, by what they are called elsewhere.
+var meantCommands = map[string][]string{
+	"call":         {"run", "exec", "execute", "invoke"},
+	"dev":          {"start", "up", "server", "daemon"},
+	"init":         {"new", "create", "generate", "scaffold", "setup"},
+	"backend add":  {"add", "install"},
+	"validate":     {"lint", "check", "verify"},
+	"publish":      {"deploy", "release", "push"},
+	"runs list":    {"ps", "list", "ls", "jobs"},
+	"runs show":    {"show", "get", "describe", "inspect"},
+	"runs logs":    {"logs", "log", "events"},
+	"runs answer":  {"approve", "answer", "accept", "decline"},
+	"runs cancel":  {"cancel", "stop", "kill", "abort"},
+	"runs resume":  {"resume", "retry", "rerun", "restart"},
+	"doctor":       {"status", "health", "diagnose", "info"},
+	"tools show":   {"tool"},
+	"backend repo": {"repo"},
+}
+
+// meantFlags are flags and their like, by what they are called elsewhere, where a command
+// has them.
+var meantFlags = map[string][]string{
+	"--listen":      {"--port", "--host", "--address", "--bind", "-p"},
+	"--config":      {"-c", "-f", "--file"},
+	"--definitions": {"--dir", "--tools", "-d"},
+	"--log-level":   {"--verbose", "--debug", "-v"},
+	"--output":      {"--json", "--format"},
+	"--yes":         {"--force", "-f", "--non-interactive"},
+}
+
+var (
+	// unknownWord matches kong's error for a command, argument or flag that there is not.
+	unknownWord = regexp.MustCompile(`^unexpected argument ([^,\s]+)|^unknown flag ([^,\s]+)`)
+	// wrongArgument matches kong's error for an argument that is none of some words.
+	wrongArgument = regexp.MustCompile(`^\[(<[^>]+>)\] must be one of (.*) but got `)
+)
+
+// wrongUsage says what is wrong with a command line, and where help is.
+func wrongUsage(err error) error {
+	var parse *kong.ParseError
+	message := strings.Replace(err.Error(), `one of "",`, "one of ", 1) // "" = not given
+	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
+		message = strings.Replace(cmp.Or(meantWord(message, nil), message), "unexpected argument", "unknown command", 1)
+		return usagef("%s; see perdure --help", message)
+	}
+	at := parse.Context.Selected()
+	message = wrongArgument.ReplaceAllString(message, "$1 must be one of $2, not ")
+	message = cmp.Or(missingArgument(message, at), meantWord(message, at), message)
+	return usagef("%s; see %s --help", message, at.FullPath())
+}
+
+// meantWord is a message about a word that a command does not know, at which nil is the
+// program, with the one that is meant; "" = not known.
+func meantWord(message string, at *kong.Node) string {
+	m := unknownWord.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+	meant := ""
+	switch word := m[1] + m[2]; {
+	case at == nil && m[1] != "":
+		meant = firstKey(meantCommands, word, func(string) bool { return true })
+	case at == nil:
+	case m[2] != "":
+		meant = firstKey(meantFlags, word, func(name string) bool { return flagOf(at, strings.TrimPrefix(name, "--")) != nil })
+		if meant == "" && at.Name == "call" && slices.Contains([]string{"--arg", "--param", "--params", "--input", "-a"}, word) {
+			return m[0] + ": write arguments as NAME=VALUE"
+		}
+	case flagOf(at, "definitions") != nil && flagOf(at, "config") != nil:
+		return fmt.Sprintf("%s: write --config %s for a configuration, --definitions %[2]s for definitions", m[0], word)
+	}
+	if meant == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s, did you mean %q?", m[0], meant)
+}
+
+// firstKey is the first key, in order, that has a word and is usable; "" = none.
+func firstKey(table map[string][]string, word string, usable func(string) bool) string {
+	var found []string
+	for key, words := range table {
+		if slices.Contains(words, word) && usable(key) {
+			found = append(found, key)
+		}
+	}
+	slices.Sort(found)
+	return strings.Join(found[:min(1, len(found))], "")
+}
