@@ -14,10 +14,10 @@ import (
 // expectation is what must be true of a run. Without an expected error the run must
 // complete; anything else that is not written may be as it likes.
 type expectation struct {
-	Result         json.RawMessage      `yaml:"result"`         // exactly
-	ResultIncludes json.RawMessage      `yaml:"resultIncludes"` // among other things
+	Result         json.RawMessage      `yaml:"result" meant:"output,outputs,returns,value"` // exactly
+	ResultIncludes json.RawMessage      `yaml:"resultIncludes"`                              // among other things
 	Error          *expectedError       `yaml:"error"`
-	Calls          map[string]yaml.Node `yaml:"calls"` // by tool: how often; or a mapping; or a list
+	Calls          map[string]yaml.Node `yaml:"calls" meant:"called,tools,toolCalls"` // by tool: how often; or a mapping; or a list
 	TotalCalls     *int                 `yaml:"totalCalls"`
 	Order          []string             `yaml:"order"` // "a before b", of steps and tools
 	Completed      []string             `yaml:"completed"`

@@ -74,7 +74,7 @@ type document struct {
 	Call       string              `yaml:"call"` // which of the definitions; "" = the only one
 	Default    string              `yaml:"default"`
 	Tools      map[string]toolFile `yaml:"tools"`
-	Cases      []yaml.Node         `yaml:"cases"`
+	Cases      []yaml.Node         `yaml:"cases" meant:"tests,scenarios,examples"`
 
 	Pos definitions.Position `yaml:"-"`
 }
@@ -96,14 +96,14 @@ type toolFile struct {
 type caseFile struct {
 	Name      string                `yaml:"name"`
 	Call      string                `yaml:"call"`
-	Arguments json.RawMessage       `yaml:"arguments"`
+	Arguments json.RawMessage       `yaml:"arguments" meant:"args,input,inputs,params,parameters,with,given"`
 	Run       string                `yaml:"run"`     // .workflow.id; "" = NAME/test
 	Started   time.Time             `yaml:"started"` // .workflow.startTime; zero = the first of January 2026
 	Default   string                `yaml:"default"`
-	Tools     map[string]yaml.Node  `yaml:"tools"`
-	Answers   []*answer             `yaml:"answers"`
+	Tools     map[string]yaml.Node  `yaml:"tools" meant:"mocks,stubs,mock,responses,backends"`
+	Answers   []*answer             `yaml:"answers" meant:"replies,approvals,elicitations,answer"`
 	Cancel    *definitions.Duration `yaml:"cancel"` // after which the run is cancelled
-	Expect    expectation           `yaml:"expect"`
+	Expect    expectation           `yaml:"expect" meant:"expected,expects,then,assert,want"`
 
 	Pos definitions.Position `yaml:"-"`
 }

@@ -56,9 +56,12 @@ func (p *parser) responses(c *Case, node *yaml.Node) []*response {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	if node.Kind == yaml.SequenceNode {
+	switch node.Kind {
+	case yaml.SequenceNode:
 		p.decode(node, &list)
-	} else {
+	case yaml.ScalarNode:
+		p.errorf(definitions.Position{File: p.file.Name, Line: node.Line, Column: node.Column}, "type", "a response must be a mapping: write {text: …}, {structured: {…}} or {error: …}")
+	default:
 		var one response
 		p.decode(node, &one)
 		list = append(list, &one)
