@@ -102,7 +102,7 @@ func (c *subject) foreignName(n node, name string) string {
 	switch {
 	case root == "tools" && member != "":
 		return ": write " + member
-	case slices.Contains(params, root):
+	case member == "" && slices.Contains(params, root):
 		return fmt.Sprintf(": write data[%q]", root)
 	case slices.Contains([]string{"params", "inputs", "args", "arguments", "kwargs", "parameters", "event", "payload"}, root):
 		return fmt.Sprintf(": write data[%q]", cmp.Or(member, "NAME"))

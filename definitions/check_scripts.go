@@ -24,6 +24,8 @@ func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
 			c.report(at, pos, SeverityError, "script-load", "%s", callsAtLoading)
 		case call.computed() && len(n.step.Tools) == 0:
 			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
+		case isTool && call.Value && !c.isTool(call.name) && strings.HasPrefix(c.foreignName(n, call.name), ": write data["): // whatever tools there are
+			c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable%s", n.label, call.name, c.foreignName(n, call.name))
 		case isTool && call.name != "" && c.tools != nil:
 			c.scriptCall(n, names, call, pos)
 		case call.kind == CallsElicit || call.kind == CallsApprove:
@@ -88,6 +90,14 @@ func (c *callCheck) hyphenHint(n node, call seenCall) string {
 		return ""
 	}
 	return " (did you mean " + name + "? Scripts write _ for the - of a name)"
+}
+
+func (c *callCheck) isTool(name string) bool {
+	if c.tools == nil {
+		return false
+	}
+	_, ok := c.tools(name)
+	return ok
 }
 
 func (c *callCheck) isComposite(name string) bool {
