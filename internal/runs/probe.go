@@ -30,12 +30,14 @@ func (c *Client) Probe(ctx context.Context) (time.Time, error) {
 
 // Probe does what the start of a run needs of Temporal: it writes, and reads back, which
 // gives the time by the clock of Temporal; zero = unknown. ErrUnavailable = Temporal does
-// not do so within the time of ctx, even if it answers. A missing permission is no error.
+// not do so within the time of ctx, even if it answers. A missing permission is no error,
+// and neither is a probe that is turned down because there are many requests: others are
+// let through.
 func Probe(ctx context.Context, c client.Client, namespace string) (time.Time, error) {
 	at, err := writeProbe(ctx, c, namespace)
 	var unknown *serviceerror.NamespaceNotFound
 	switch {
-	case err == nil, refused(err):
+	case err == nil, refused(err), crowded(err):
 		return at, nil
 	case errors.As(err, &unknown):
 		return at, err
@@ -44,6 +46,21 @@ func Probe(ctx context.Context, c client.Client, namespace string) (time.Time, e
 		return at, fmt.Errorf("%w: it does not answer: %w", ErrUnavailable, err)
 	}
 	return at, fmt.Errorf("%w: it answers and does not write; look at its database: %w", ErrUnavailable, err)
+}
+
+// crowded reports whether Temporal turned a request down only because there are many at
+// the time, in a namespace or for a workflow.
+func crowded(err error) bool {
+	var exhausted *serviceerror.ResourceExhausted
+	if !errors.As(err, &exhausted) {
+		return false
+	}
+	switch exhausted.Cause {
+	case enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, enumspb.RESOURCE_EXHAUSTED_CAUSE_CONCURRENT_LIMIT, enumspb.RESOURCE_EXHAUSTED_CAUSE_BUSY_WORKFLOW,
+		enumspb.RESOURCE_EXHAUSTED_CAUSE_APS_LIMIT, enumspb.RESOURCE_EXHAUSTED_CAUSE_OPS_LIMIT:
+		return true
+	}
+	return false
 }
 
 func writeProbe(ctx context.Context, c client.Client, namespace string) (at time.Time, err error) {
