@@ -28,7 +28,8 @@ type answers struct{ reader }
 // do not have yet is ErrUnchecked; it counts when one has it. An answer that was sent
 // and that no worker takes within 30 s, or until ctx ends, is ErrUntaken, and
 // context.DeadlineExceeded or what ctx says; one to a run that was quarantined
-// meanwhile is ErrQuarantined. Either counts when the run continues.
+// meanwhile is ErrQuarantined. Either counts when the run continues. One to a run in
+// quarantine, or to a called one that is, is ErrQuarantined and is not sent.
 func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
 	run, err := a.Run, error(nil)
 	if run == nil {
@@ -57,6 +58,9 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 	if err != nil {
 		return Decision{}, err
 	}
+	if err := as.executed(ctx, gate.Run); err != nil {
+		return Decision{}, fmt.Errorf("answering run %s: %w", id, err)
+	}
 	news := as.news.subscribe(id)
 	followed := a.Run != nil && a.Run.execution != "" && news != nil
 	defer func() {
@@ -76,6 +80,22 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 		decision.Run = now
 	}
 	return decision, err
+}
+
+// executed is an error if a called run that asks is quarantined, or could not be looked
+// at; "" = the run itself asks.
+func (as answers) executed(ctx context.Context, called string) error {
+	if called == "" {
+		return nil
+	}
+	asks, err := as.Get(ctx, RunID(called))
+	switch {
+	case errors.Is(err, ErrNotFound): // which the run above will hear
+		return nil
+	case err == nil && asks.Status == workflows.Quarantined:
+		return fmt.Errorf("run %s asks: %w", called, ErrQuarantined)
+	}
+	return err
 }
 
 // checked validates an answer and makes the signal that carries it.

@@ -19,7 +19,8 @@ import (
 // Counts are how many runs there are in which state.
 type Counts struct {
 	// Status counts executions by status. A run that was resumed is counted
-	// with each of those that have ended, for as long as they are kept.
+	// with each of those that have ended, for as long as they are kept. Called runs are
+	// counted only in quarantine, once a minute.
 	Status map[Status]int64
 	// Waiting counts the open runs by what they wait for; those of NoWorker are counted
 	// once a minute.
@@ -77,6 +78,13 @@ func (l lists) countStatus(ctx context.Context, counts *Counts) error {
 		}
 		counts.Status[Running] += group.Count - counts.Status[Quarantined] // paused by an operator
 	}
+	called, err := l.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: l.namespace, Query: query(Filter{Status: Quarantined}) + " AND ParentWorkflowId IS NOT NULL",
+	}, kindsAge)
+	if err != nil {
+		return err
+	}
+	counts.Status[Quarantined] += called.GetCount()
 	if counts.Status[Failed] == 0 {
 		return nil
 	}

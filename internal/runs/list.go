@@ -145,7 +145,7 @@ func (f Filter) limit() int {
 // query is a filter in Temporal's words.
 func query(f Filter) string {
 	terms := []string{workflows.AttrTool + " IS NOT NULL", "ExecutionStatus != 'ContinuedAsNew'"}
-	if !f.Called {
+	if !f.Called && f.Status != workflows.Quarantined {
 		terms = append(terms, "ParentWorkflowId IS NULL")
 	}
 	if f.Tool != "" {

@@ -75,3 +75,32 @@ func TestAnswerToARunQuarantinedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestCalledRunInQuarantine: a called run in quarantine is listed and counted, since
+// operators decide about it, and an answer to what it asks by the run above reports it.
+func TestCalledRunInQuarantine(t *testing.T) {
+	t.Parallel()
+	c, tc := compose(t)
+	note(t, "a", "b")
+	id := start(t, c, composition(t, source(t, parentAndChild)))
+	gate := opened(t, c, id)
+	if _, err := tc.WorkflowService().PauseWorkflowExecution(t.Context(), &workflowservice.PauseWorkflowExecutionRequest{
+		Namespace: "default", WorkflowId: gate.Run, Reason: quarantine.Reason, Identity: "test",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if list := awaitListed(t, c, runs.Filter{Status: runs.Quarantined}); list[0].ID != runs.RunID(gate.Run) || list[0].Parent.RunID != string(id) {
+		t.Errorf("listed as quarantined is %+v, want %s", list, gate.Run)
+	}
+	counts, err := c.Count(t.Context())
+	if err != nil || counts.Status[runs.Quarantined] != 1 {
+		t.Errorf("%d runs are counted as quarantined, want 1: %v", counts.Status[runs.Quarantined], err)
+	}
+	_, err = c.Answer(t.Context(), id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: []byte(`{"n":7}`), By: "ada", Via: runs.ViaPage})
+	if !errors.Is(err, runs.ErrQuarantined) {
+		t.Errorf("the answer: %v, want %v", err, runs.ErrQuarantined)
+	}
+	if err := c.Terminate(t.Context(), id, "the test ends"); err != nil {
+		t.Fatal(err)
+	}
+}

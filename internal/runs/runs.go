@@ -379,7 +379,9 @@ const StepHeld = history.StepHeld
 
 // A Filter selects runs. The zero value selects all that callers have called.
 type Filter struct {
-	Called  bool   // also those that steps have called; what they ask is asked by those that called them
+	// Called selects also runs that steps have called; what they ask is asked by those that
+	// called them. Of quarantined runs these are always selected: operators decide about each.
+	Called  bool
 	Request string // name that StartRequest or Attach gave
 	Tool    string
 	Status  Status
