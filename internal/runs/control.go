@@ -8,6 +8,8 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/perdure/perdure/internal/runs/history"
 )
 
 // A control ends runs; quarantine.go has what it does with those that are quarantined.
@@ -17,16 +19,15 @@ type control struct{ lists }
 // its steps have called. For a run that has ended it does nothing. An error names
 // each run that it could not end; the others have ended.
 func (c control) Terminate(ctx context.Context, id RunID, reason string) error {
-	d, err := c.describe(ctx, id)
-	if err != nil {
+	if _, err := c.describe(ctx, id); err != nil { // it may be another program's
 		return failure(ctx, "reading", id, err)
 	}
-	err = c.temporal.TerminateWorkflow(ctx, string(id), "", reason)
+	err := c.temporal.TerminateWorkflow(ctx, string(id), "", reason)
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) { // one that has ended need not be
 		return failure(ctx, "terminating", id, err)
 	}
-	called, err := c.calledBy(ctx, d)
+	called, err := c.calledBy(ctx, id)
 	for _, child := range called {
 		if e := c.Terminate(ctx, child, reason); !errors.Is(e, ErrNotFound) {
 			err = errors.Join(err, e)
@@ -35,27 +36,46 @@ func (c control) Terminate(ctx context.Context, id RunID, reason string) error {
 	return err
 }
 
-// maxCalled bounds the called runs of one run that are looked for.
-const maxCalled = 1000
-
-// calledBy are the runs under way that a run has called: those that Temporal lists, and
-// those that earlier executions have called. With an error the list is incomplete.
-func (c control) calledBy(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse) ([]RunID, error) {
-	var called []RunID
-	for _, p := range d.PendingChildren {
-		called = append(called, RunID(p.WorkflowId))
+// calledBy are the runs under way that a run has called, in any of its executions.
+// Temporal lists those of the last one. With an error some are missing. Of a run that
+// is under way there may soon be more.
+func (c control) calledBy(ctx context.Context, id RunID) (called []RunID, err error) {
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
 	}
-	info := d.WorkflowExecutionInfo
-	if info.FirstRunId == info.Execution.RunId {
-		return called, nil
-	}
-	before, err := c.List(ctx, Filter{Called: true, Limit: maxCalled, Query: "ParentWorkflowId = " + quote(info.Execution.WorkflowId) + " AND CloseTime IS NULL"})
-	for _, run := range before {
-		if !slices.Contains(called, run.ID) {
-			called = append(called, run.ID)
+	add := func(run string) {
+		if !slices.Contains(called, RunID(run)) {
+			called = append(called, RunID(run))
 		}
 	}
-	return called, err
+	for _, p := range d.PendingChildren {
+		add(p.WorkflowId)
+	}
+	if isFirst(d.WorkflowExecutionInfo) {
+		return called, nil
+	}
+	underWay := map[string]bool{}
+	for m, err := range c.all(ctx, id) {
+		if err != nil {
+			return called, failure(ctx, "reading", id, err)
+		}
+		for _, fact := range m.Facts {
+			switch f := fact.(type) {
+			case history.CallStarted:
+				underWay[f.Call.Run] = true
+			case history.CallEnded:
+				if f.Call.Activity == "" { // else it is what an activity has found out
+					delete(underWay, f.Call.Run)
+				}
+			}
+		}
+	}
+	delete(underWay, "") // calls of tools
+	for run := range underWay {
+		add(run)
+	}
+	return called, nil
 }
 
 // Cancel asks a run to end. It may be called more than once, and for a run that has
