@@ -53,9 +53,10 @@ type Options struct {
 	// has happened meanwhile, and any call of a called run before the runs above have.
 	// nil = such a call is sent unless Temporal knows its activity as cancelled.
 	CatchUp CatchUp
-	// Resolve and Outcome let steps call composite tools. nil = none is found.
+	// Resolve, Outcome and Latest let steps call composite tools. nil = none is found.
 	Resolve Resolve
 	Outcome Outcome
+	Latest  Latest
 }
 
 // Activities implements workflows.Activities.
@@ -82,6 +83,7 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 	r.RegisterActivityWithOptions(a.CallTool, activity.RegisterOptions{Name: workflows.CallToolName})
 	r.RegisterActivityWithOptions(a.ResolveDefinition, activity.RegisterOptions{Name: workflows.ResolveName})
 	r.RegisterActivityWithOptions(a.RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
+	r.RegisterActivityWithOptions(a.LatestExecution, activity.RegisterOptions{Name: workflows.LatestName})
 }
 
 // CallTool calls a backend tool once: if the run may call it, if no earlier attempt has

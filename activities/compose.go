@@ -26,6 +26,10 @@ var (
 // An Outcome gives the outcome of a run; nil = it has not ended. Errors are temporary.
 type Outcome func(ctx context.Context, runID string) (*workflows.ChildOutcome, error)
 
+// A Latest gives Temporal's ID of the execution of a run that was started last; "" = there
+// is no such run. Errors are temporary.
+type Latest func(ctx context.Context, runID string) (execution string, err error)
+
 // ResolveDefinition finds the definition that a step calls.
 func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
 	err := fmt.Errorf("%w: %s", ErrNoDefinition, ref.Workflow)
@@ -65,7 +69,7 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 // error.
 func (a *Activities) RunOutcome(ctx context.Context, runID string) (workflows.ChildOutcome, error) {
 	if a.opts.Outcome == nil {
-		return workflows.ChildOutcome{}, temporal.NewNonRetryableApplicationError("reading runs is not possible here", string(codes.CategoryInternal), nil)
+		return workflows.ChildOutcome{}, unreadable()
 	}
 	outcome, err := a.opts.Outcome(ctx, runID)
 	switch {
@@ -75,4 +79,16 @@ func (a *Activities) RunOutcome(ctx context.Context, runID string) (workflows.Ch
 		return workflows.ChildOutcome{}, fmt.Errorf("run %s has not ended", runID)
 	}
 	return *outcome, nil
+}
+
+// LatestExecution gives the execution of a run that was started last.
+func (a *Activities) LatestExecution(ctx context.Context, runID string) (string, error) {
+	if a.opts.Latest == nil {
+		return "", unreadable()
+	}
+	return a.opts.Latest(ctx, runID)
+}
+
+func unreadable() error {
+	return temporal.NewNonRetryableApplicationError("reading runs is not possible here", string(codes.CategoryInternal), nil)
 }

@@ -58,6 +58,12 @@ func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
 	return childEnd{call: call, ChildOutcome: outcome, err: cmp.Or(err, ctx.Err())}
 }
 
+// takeUp adopts a run that is there already.
+func (cs *children) takeUp(ctx workflow.Context, call *called, digest string) childEnd {
+	cs.journal.Note(call.path, record.Child{Digest: digest, ID: call.id, Started: true})
+	return cs.adopt(ctx, call)
+}
+
 // startedBefore is the run that the execution before has started at a path, and whose end
 // is awaited.
 func (cs *children) startedBefore(path StepPath) (record.Child, bool) {
@@ -104,16 +110,32 @@ func (cs *children) outcomeOf(ctx workflow.Context, call *called, bytes int) (ou
 		}
 		defer cs.results.reads(bytes)()
 	}
-	cs.tasks.makeRoom(ctx, 0)
-	cs.budget.begins()
-	defer func() { cs.budget.ends() }()
-	actx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		Summary: Summary(call.path, call.tool), StartToCloseTimeout: time.Minute,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: outcomeInterval, MaximumInterval: 10 * time.Second},
-	})
-	err = workflow.ExecuteActivity(actx, OutcomeName, call.id).Get(ctx, &outcome)
+	err = cs.read(ctx, call, OutcomeName, Summary(call.path, call.tool), &outcome)
 	if err == nil && outcome.Result == nil && outcome.Failure == nil {
 		err = errors.New("the run that was called has no outcome")
 	}
 	return outcome, err
+}
+
+// resumedSince reports whether a called run has another execution than the one that it is to
+// be resumed from; nil = it is not resumed.
+func (cs *children) resumedSince(ctx workflow.Context, call *called, as *Resumption) (bool, error) {
+	if as == nil {
+		return false, nil
+	}
+	var latest string // "" = Temporal has the run no more
+	err := cs.read(ctx, call, LatestName, "", &latest)
+	return latest != "" && latest != as.Of, err
+}
+
+// read has an activity read something of a called run, until it can be read.
+func (cs *children) read(ctx workflow.Context, call *called, activity, summary string, into any) error {
+	cs.tasks.makeRoom(ctx, 0)
+	cs.budget.begins()
+	defer func() { cs.budget.ends() }()
+	actx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		Summary: summary, StartToCloseTimeout: time.Minute,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: outcomeInterval, MaximumInterval: 10 * time.Second},
+	})
+	return workflow.ExecuteActivity(actx, activity, call.id).Get(ctx, into)
 }

@@ -156,9 +156,15 @@ type childEnd struct {
 }
 
 // startChild starts a run and waits for its end. Where there is one already, an
-// execution of this one that nothing is known of any more has started it.
+// execution of this one that nothing is known of any more has started it, or somebody has
+// resumed it by itself since this one was planned to resume it.
 func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, digest string) childEnd {
 	call := newCalled(c.path, childID(in), c.workflow)
+	if since, err := cs.resumedSince(ctx, call, in.Resumption); err != nil {
+		return childEnd{call: call, err: err}
+	} else if since {
+		return cs.takeUp(ctx, call, digest)
+	}
 	options := cs.childOptions(ctx, call, in)
 	if err := cs.budget.waitWhileDraining(ctx); err != nil {
 		return childEnd{call: call, err: err}
@@ -182,14 +188,13 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 	cs.budget.begins()
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
 	cs.budget.ends()
-	exists := temporal.IsWorkflowExecutionAlreadyStartedError(err)
-	if err == nil || exists {
-		cs.journal.Amend(c.path, record.Child{Digest: digest, ID: call.id, Started: true})
-	}
-	if exists {
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		ended()
 		cs.dismiss(ctx, call)
-		return cs.adopt(ctx, call)
+		return cs.takeUp(ctx, call, digest)
+	}
+	if err == nil {
+		cs.journal.Amend(c.path, record.Child{Digest: digest, ID: call.id, Started: true})
 	}
 	return cs.awaitChild(ctx, call, future, ended)
 }
@@ -207,7 +212,7 @@ func (cs *children) childOptions(ctx workflow.Context, call *called, in *RunInpu
 		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, call.path, cs.id),
 	}
 	if in.Resumption != nil {
-		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY
 		delete(options.Memo, MemoStarted) // it has begun before
 		options.Memo[MemoResumption] = Resumption{Of: in.Resumption.Of, Time: in.Resumption.Time}
 	}

@@ -31,6 +31,7 @@ const (
 	CallToolName   = "CallTool"
 	ResolveName    = "ResolveDefinition"
 	OutcomeName    = "RunOutcome"
+	LatestName     = "LatestExecution"
 )
 
 // Search attributes, all of type Keyword.
@@ -201,11 +202,13 @@ type (
 // Category and whose detail is an Error; it is non-retryable exactly where repeating
 // the call could execute an effect twice or cannot help. The same holds for the errors
 // of ResolveDefinition. RunOutcome fails with a retryable error for as long as the run
-// continues.
+// continues. LatestExecution gives Temporal's ID of the execution of a run that was started
+// last; "" = there is none.
 type Activities interface {
 	CallTool(ctx context.Context, call ToolCall) (ToolResult, error)
 	ResolveDefinition(ctx context.Context, ref DefinitionRef) (ResolvedDefinition, error)
 	RunOutcome(ctx context.Context, runID string) (ChildOutcome, error)
+	LatestExecution(ctx context.Context, runID string) (string, error)
 }
 
 // A DefinitionRef is what a step calls.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/perdure/perdure/internal/codes"
@@ -165,6 +166,17 @@ func (e *earlier) ended(f history.CallEnded) error {
 		e.unknown, e.doubt = f.Failure.LeavesUnknown(), f.Failure.Held() && (e.doubt || e.again)
 	}
 	return nil
+}
+
+// Latest is Temporal's ID of the execution of a run that was started last; "" = there is no
+// such run. An error may pass.
+func (r reader) Latest(ctx context.Context, id string) (string, error) {
+	d, err := r.describe(ctx, RunID(id))
+	var gone *serviceerror.NotFound
+	if err != nil && !errors.As(err, &gone) {
+		return "", failure(ctx, "reading", RunID(id), err)
+	}
+	return d.GetWorkflowExecutionInfo().GetExecution().GetRunId(), nil
 }
 
 // ChildOutcome reports how a run has ended that a step has called; nil = it continues.

@@ -83,7 +83,9 @@ func compose(t testing.TB) (*runs.Client, client.Client) {
 		workflows.Register(w, trust)
 		registerCallTool(w)
 		w.RegisterActivityWithOptions(resolve, activity.RegisterOptions{Name: workflows.ResolveName})
-		w.RegisterActivityWithOptions(activities.New(nil, nil, activities.Options{Outcome: runOutcome}).RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
+		read := activities.New(nil, nil, activities.Options{Outcome: runOutcome, Latest: latestExecution})
+		w.RegisterActivityWithOptions(read.RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
+		w.RegisterActivityWithOptions(read.LatestExecution, activity.RegisterOptions{Name: workflows.LatestName})
 		composing.err = w.Start()
 	})
 	if composing.err != nil {
@@ -103,6 +105,10 @@ func resolve(_ context.Context, ref workflows.DefinitionRef) (workflows.Resolved
 
 func runOutcome(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
 	return runs.New(runs.Config{Keys: testKeys, Client: composing.client}).ChildOutcome(ctx, id)
+}
+
+func latestExecution(ctx context.Context, id string) (string, error) {
+	return runs.New(runs.Config{Keys: testKeys, Client: composing.client}).Latest(ctx, id)
 }
 
 // composition makes a request of the first of several definitions, which calls

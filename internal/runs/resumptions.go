@@ -205,7 +205,7 @@ func (r Resumptions) request(plan *history.ResumePlan, info *workflowpb.Workflow
 		TaskQueue:                &taskqueuepb.TaskQueue{Name: workflows.TaskQueue, Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
 		Input:                    input,
 		Identity:                 "perdure",
-		WorkflowIdReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIdReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
 		WorkflowIdConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowTaskTimeout:      taskTimeout,
 		UserMetadata:             &sdkpb.UserMetadata{Summary: line, Details: about},

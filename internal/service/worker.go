@@ -87,7 +87,7 @@ func (s *executor) start(ctx context.Context) error {
 	history := all.CallHistory()
 	o := activities.Options{
 		CallBefore: history.CallBefore, LastAttempt: history.LastAttempt, SentUnread: history.SentUnread, HistorySize: history.HistorySize,
-		CatchUp: all.CatchUp, Resolve: s.resolve, Outcome: all.ChildOutcome,
+		CatchUp: all.CatchUp, Resolve: s.resolve, Outcome: all.ChildOutcome, Latest: all.Latest,
 	}
 	if s.opts.ValuesIn != nil {
 		o.Keeps = s.opts.ValuesIn.Probe
