@@ -1,6 +1,9 @@
 package runs_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,10 +80,35 @@ func TestAttackResetOfAResumption(t *testing.T) {
 	calls.fails("")
 	execute(t, c, planned(t, c, id))
 	ended(t, c, id, workflows.Completed)
-	resetToItsBeginning(t, temporal, id)
+	resetToItsBeginning(t, temporal, id, "")
 	ended(t, c, id, workflows.Completed)
 	if diff := cmp.Diff([]string{"put", "ship", "ship", "bill", "after", "after"}, calls.paths()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff) // the workers of these tests do not look into histories for those of the run itself
+	}
+}
+
+// An execution is reset that a resumption had followed: what that did counts all the same.
+func TestAttackResetOfAnExecutionBefore(t *testing.T) {
+	t.Parallel()
+	c, temporal := compose(t)
+	_, called, _ := strings.Cut(writesTwice, "---")
+	calls := note(t, "b")
+	calls.fails("ship")
+	r := composition(t, source(t, called))
+	r.Arguments = json.RawMessage(fmt.Sprintf(`{"as": %q}`, t.Name()+"b"))
+	id := start(t, c, r)
+	ended(t, c, id, workflows.Failed)
+	calls.fails("")
+	first := planned(t, c, id)
+	execute(t, c, first)
+	ended(t, c, id, workflows.Completed)
+	made := calls.calls // until then
+	again := resetToItsBeginning(t, temporal, id, first.Execution)
+	for _, call := range made {
+		result, unknown, err := c.CallHistory().CallBefore(t.Context(), string(id), again, call.IdempotencyKey)
+		if err != nil || unknown || result == nil {
+			t.Errorf("%s: got %v, unknown %t, %v", call.StepPath, result, unknown, err)
+		}
 	}
 }
 
@@ -137,14 +165,15 @@ func ended(t *testing.T, c *runs.Client, id runs.RunID, want workflows.Status) {
 	}
 }
 
-// resetToItsBeginning resets the last execution of a run to the first thing that it did.
-func resetToItsBeginning(t *testing.T, c client.Client, id runs.RunID) {
+// resetToItsBeginning resets an execution of a run, "" = the last one, to the first thing that it did.
+func resetToItsBeginning(t *testing.T, c client.Client, id runs.RunID, execution string) (runID string) {
 	t.Helper()
-	_, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: string(id)}, Reason: "by hand", RequestId: string(id),
+	r, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution}, Reason: "by hand", RequestId: string(id),
 		WorkflowTaskFinishEventId: 4, // which has called
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r.RunId
 }

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,36 +18,49 @@ import (
 
 // A CallHistory reads from histories what became of the calls of runs, for the workers
 // that make them. Its methods are safe for concurrent use.
-type CallHistory struct{ *archive }
+type CallHistory struct {
+	*archive
+	index *index
+}
 
 // CallHistory returns that of the runs of c.
-func (c *Client) CallHistory() CallHistory { return CallHistory{c.archive} }
+func (c *Client) CallHistory() CallHistory { return CallHistory{c.archive, c.index} }
 
 // CallBefore returns the outcome, in executions before the given one, of the call with
 // a key: its result, that its outcome is unknown, or neither, so that it can be made.
-// After a reset, the run's own history lacks what followed the point of the reset.
+// After a reset, the run's own history lacks what followed the point of the reset, and,
+// if an execution was reset that others had followed, what these did.
 func (c CallHistory) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
-	e, err := c.callUntil(ctx, RunID(id), key, execution, "")
-	return e.result, e.unknown || e.doubt || e.lost && e.call == nil, err
+	chains, err := c.chains(ctx, RunID(id))
+	if err != nil {
+		return nil, false, failure(ctx, "reading", RunID(id), err)
+	}
+	for _, chain := range chains {
+		e, err := c.callUntil(ctx, RunID(id), chain, key, execution, "")
+		if err != nil {
+			return nil, false, err
+		}
+		result, unknown = cmp.Or(result, e.result), unknown || e.unknown || e.doubt || e.lost && e.call == nil
+	}
+	return result, unknown, nil
 }
 
 // SentUnread reports whether the call that has a key may have been executed before a
 // worker was given it that could not read it: by an attempt without a reported outcome.
 // It looks at what was before an activity of an execution.
 func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, key string) (bool, error) {
-	e, err := c.callUntil(ctx, RunID(id), key, execution, activity)
+	chain, err := c.chain(ctx, RunID(id))
+	if err != nil {
+		return false, failure(ctx, "reading", RunID(id), err)
+	}
+	e, err := c.callUntil(ctx, RunID(id), chain, key, execution, activity)
 	return e.doubt, err
 }
 
-// callUntil reads of the call that has a key what was before an execution, or
+// callUntil reads of the call that has a key what was in a chain before an execution, or
 // before an activity of it, if that is not "".
-func (c CallHistory) callUntil(ctx context.Context, id RunID, key, execution, activity string) (*earlier, error) {
-	e := &earlier{key: key}
-	chain, err := c.chain(ctx, id)
-	if err != nil {
-		return e, failure(ctx, "reading", id, err)
-	}
-	e.lost = chain[0].copied > 0 // what it was reset from has been deleted
+func (c CallHistory) callUntil(ctx context.Context, id RunID, chain []execution, key, execution, activity string) (*earlier, error) {
+	e := &earlier{key: key, lost: chain[0].copied > 0} // what it was reset from has been deleted
 	for m, err := range c.past(ctx, id, chain) {
 		if err != nil {
 			return e, failure(ctx, "reading", id, err)

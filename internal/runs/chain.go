@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs/history"
@@ -89,7 +91,11 @@ func (a *archive) chain(ctx context.Context, id RunID) ([]execution, error) {
 	if isFirst(info) {
 		return []execution{{runID: runID}}, nil
 	}
-	var chain []execution
+	return a.chainTo(ctx, id, runID)
+}
+
+// chainTo finds the executions that lead to one of a run, the first one first.
+func (a *archive) chainTo(ctx context.Context, id RunID, runID string) (chain []execution, err error) {
 	for runID != "" {
 		x, before, err := a.predecessor(ctx, id, runID)
 		var gone *serviceerror.NotFound
@@ -103,6 +109,42 @@ func (a *archive) chain(ctx context.Context, id RunID) ([]execution, error) {
 		runID = before
 	}
 	return chain, nil
+}
+
+// chains finds the executions of a run in all chains that there have been: that of the last
+// execution comes first, and then those that ended when an earlier execution than their
+// last one was reset.
+func (c CallHistory) chains(ctx context.Context, id RunID) ([][]execution, error) {
+	chain, err := c.chain(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	chains, known := [][]execution{chain}, chain
+	r := &workflowservice.ListWorkflowExecutionsRequest{Namespace: c.namespace, PageSize: 1000, Query: "WorkflowId = " + quote(string(id))}
+	for {
+		page, err := c.index.list(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range page.Executions { // the newest first
+			runID := info.GetExecution().GetRunId()
+			if slices.ContainsFunc(known, func(x execution) bool { return x.runID == runID }) {
+				continue
+			}
+			chain, err := c.chainTo(ctx, id, runID)
+			var gone *serviceerror.NotFound
+			if errors.As(err, &gone) { // deleted just now
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			chains, known = append(chains, chain), append(known, chain...)
+		}
+		if r.NextPageToken = page.NextPageToken; len(r.NextPageToken) == 0 {
+			return chains, nil
+		}
+	}
 }
 
 // isFirst reports whether an execution is the first one of its run.
