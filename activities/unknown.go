@@ -144,7 +144,7 @@ func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info
 	if a.opts.CallBefore == nil {
 		return nil, a.report(ctx)(attempt.SentBefore())
 	}
-	result, unknown, err := a.opts.CallBefore(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
+	result, unknown, err := a.opts.CallBefore(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.StepPath, attempt.Call.IdempotencyKey)
 	switch {
 	case err != nil:
 		return nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))

@@ -26,21 +26,23 @@ type CallHistory struct {
 // CallHistory returns that of the runs of c.
 func (c *Client) CallHistory() CallHistory { return CallHistory{c.archive, c.index} }
 
-// CallBefore returns the outcome, in executions before the given one, of the call with
-// a key: its result, that its outcome is unknown, or neither, so that it can be made.
+// CallBefore returns the outcome, in executions before the given one, of the call of a step
+// with a key: its result, that its outcome is unknown, or neither, so that it can be made.
+// One that the step made with other arguments is of unknown outcome: making both would do
+// twice what the step does once.
 // After a reset, the run's own history lacks what followed the point of the reset, and,
 // if an execution was reset that others had followed, what these did.
-func (c CallHistory) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
+func (c CallHistory) CallBefore(ctx context.Context, id, execution string, path workflows.StepPath, key string) (result *workflows.ToolResult, unknown bool, err error) {
 	chains, err := c.chains(ctx, RunID(id))
 	if err != nil {
 		return nil, false, failure(ctx, "reading", RunID(id), err)
 	}
 	for _, chain := range chains {
-		e, err := c.callUntil(ctx, RunID(id), chain, key, execution, "")
-		if err != nil {
+		e := newEarlier(chain, path, key)
+		if err := c.readUntil(ctx, RunID(id), chain, e, execution, ""); err != nil {
 			return nil, false, err
 		}
-		result, unknown = cmp.Or(result, e.result), unknown || e.unknown || e.doubt || e.lost && e.call == nil
+		result, unknown = cmp.Or(result, e.result), unknown || e.unknown || e.doubt || e.otherwise || e.lost && e.call == nil
 	}
 	return result, unknown, nil
 }
@@ -53,28 +55,28 @@ func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, ke
 	if err != nil {
 		return false, failure(ctx, "reading", RunID(id), err)
 	}
-	e, err := c.callUntil(ctx, RunID(id), chain, key, execution, activity)
+	e := newEarlier(chain, "", key)
+	err = c.readUntil(ctx, RunID(id), chain, e, execution, activity)
 	return e.doubt, err
 }
 
-// callUntil reads of the call that has a key what was in a chain before an execution, or
-// before an activity of it, if that is not "".
-func (c CallHistory) callUntil(ctx context.Context, id RunID, chain []execution, key, execution, activity string) (*earlier, error) {
-	e := &earlier{key: key, lost: chain[0].copied > 0} // what it was reset from has been deleted
+// readUntil reads of a call what was in a chain before an execution, or before an activity
+// of it, if that is not "".
+func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution, e *earlier, execution, activity string) error {
 	for m, err := range c.past(ctx, id, chain) {
 		if err != nil {
-			return e, failure(ctx, "reading", id, err)
+			return failure(ctx, "reading", id, err)
 		}
 		if m.RunID == execution && (activity == "" || begins(m, activity)) {
 			break
 		}
 		for _, fact := range m.Facts {
 			if err := e.add(fact); err != nil {
-				return e, fmt.Errorf("reading event %d of run %s: %w", m.EventID, id, err)
+				return fmt.Errorf("reading event %d of run %s: %w", m.EventID, id, err)
 			}
 		}
 	}
-	return e, nil
+	return nil
 }
 
 // begins reports whether an activity is put on its way.
@@ -117,8 +119,9 @@ func (c CallHistory) HistorySize(ctx context.Context, id, execution string) (int
 	return d.GetWorkflowExecutionInfo().GetHistorySizeBytes(), nil
 }
 
-// An earlier is what has happened to the call with a key.
+// An earlier is what has happened to the call of a step with a key.
 type earlier struct {
+	of   workflows.StepPath // the step; "" = calls with other keys do not matter
 	key  string
 	lost bool               // there were executions before that have been deleted
 	call *history.Call      // the last one with the key; nil = none
@@ -128,6 +131,14 @@ type earlier struct {
 	unknown bool
 	again   bool // its last attempt followed one without a reported outcome
 	doubt   bool // such a one could not be read, so that this is all that is known
+
+	other     *history.Call // of the step with another key, after call; nil = none
+	undoes    *history.Call // undoes other; nil = none
+	otherwise bool          // other may have been executed, and is not known to be undone
+}
+
+func newEarlier(chain []execution, of workflows.StepPath, key string) *earlier {
+	return &earlier{of: of, key: key, lost: chain[0].copied > 0} // what it was reset from has been deleted
 }
 
 // add takes a fact. A call that cannot be read may be the one that is looked for,
@@ -144,6 +155,7 @@ func (e *earlier) add(fact history.Fact) error {
 		if f.Call == e.call {
 			return e.ended(f)
 		}
+		e.endedOtherwise(f)
 	}
 	return nil
 }
@@ -160,6 +172,11 @@ func (e *earlier) started(f history.CallStarted) error {
 	case call.IdempotencyKey == e.key:
 		e.call, e.path = f.Call, call.StepPath
 		e.unknown, e.again, e.result = true, false, nil // until more is known
+		e.other, e.undoes, e.otherwise = nil, nil, false
+	case call.StepPath == e.of:
+		e.other, e.undoes, e.otherwise = f.Call, nil, true
+	case e.other != nil && call.StepPath.Undoes() == e.of:
+		e.undoes = f.Call
 	case e.call != nil && call.StepPath.Undoes() == e.path:
 		e.unknown, e.result = true, nil // it was undone, or is to be
 	}
@@ -180,6 +197,16 @@ func (e *earlier) ended(f history.CallEnded) error {
 		e.unknown, e.doubt = f.Failure.LeavesUnknown(), f.Failure.Held() && (e.doubt || e.again)
 	}
 	return nil
+}
+
+func (e *earlier) endedOtherwise(f history.CallEnded) {
+	completed := f.Status == history.StepCompleted
+	switch f.Call {
+	case e.other:
+		e.otherwise = !f.Unsent && (completed || !f.Failure.OfCall() || f.Failure.LeavesUnknown())
+	case e.undoes:
+		e.otherwise = e.otherwise && !completed
+	}
 }
 
 // Latest is Temporal's ID of the execution of a run that was started last; "" = there is no

@@ -37,7 +37,7 @@ func (s *script) giveUp(scheduled int64) {
 
 // look reads what has become of the call with the key "key".
 func (s *script) look(c converter.DataConverter) (*earlier, error) {
-	e := &earlier{key: "key"}
+	e := &earlier{of: "a", key: "key"}
 	var err error
 	for _, m := range s.read(c) {
 		for _, fact := range m.Facts {
@@ -83,6 +83,23 @@ func TestEarlier(t *testing.T) {
 			s.reset(n)
 			s.giveUp(n)
 		}, true, false},
+		{"completed with other arguments", func(s *script) { s.complete(s.call("a", "other"), `{}`) }, false, true},
+		{"under way with other arguments", func(s *script) { s.call("a", "other") }, false, true},
+		{"known to have failed with other arguments", func(s *script) {
+			s.fail(s.call("a", "other"), Error{Code: "tool_error", Category: codes.CategoryTool})
+		}, false, false},
+		{"completed with other arguments, and undone", func(s *script) {
+			s.complete(s.call("a", "other"), `{}`)
+			s.complete(s.call("a/compensate#1", "undo"), `{}`)
+		}, false, false},
+		{"completed with other arguments, and being undone", func(s *script) {
+			s.complete(s.call("a", "other"), `{}`)
+			s.call("a/compensate#1", "undo")
+		}, false, true},
+		{"completed, and then with other arguments", func(s *script) {
+			s.complete(s.call("a", "key"), `{}`)
+			s.complete(s.call("a", "other"), `{}`)
+		}, true, true},
 		{"another step undone", func(s *script) {
 			s.complete(s.call("a", "key"), `{}`)
 			s.complete(s.call("ab/compensate#1", "undo"), `{}`)
@@ -96,7 +113,7 @@ func TestEarlier(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (e.result != nil) != tc.result || e.unknown != tc.unknown {
+			if (e.result != nil) != tc.result || (e.unknown || e.otherwise) != tc.unknown {
 				t.Errorf("got %+v", e)
 			}
 		})
