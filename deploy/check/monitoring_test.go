@@ -79,7 +79,8 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureProcessSilent", "up{job=\"p\", instance=\"a\"} 1x57 0x3\nperdure_need_up{job=\"p\", instance=\"b\"} 1x60", false},                                               // it is restarted
 		{"PerdureProcessSilent", "up{job=\"other\", instance=\"a\"} 0x60\nperdure_need_up{job=\"p\", instance=\"b\"} 1x60", false},
 		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x50 0x10`, true}, // such as with a full disk
-		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x59 0`, false},   // for a moment
+		{"PerdureNotReady", "perdure_need_up{perdure_need=\"Temporal\"} 1x60\nperdure_need_up{perdure_need=\"issuer\"} 1x50 0x10", true},
+		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x59 0`, false}, // for a moment
 		{"PerdureNotReady", "perdure_need_up{instance=\"a\"} 0x60\nperdure_need_up{instance=\"b\"} 1x60", false},
 		{"PerdureClockWrong", "perdure_clock_ahead_seconds{instance=\"a\"} -180x60\nperdure_clock_ahead_seconds{instance=\"b\"} 0x60", true},
 		{"PerdureClockWrong", "perdure_clock_ahead_seconds{instance=\"a\"} 4x60", false},

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,7 @@ type keySet struct {
 	keys    []jose.JSONWebKey
 	fetched time.Time     // when the keys came; zero = never
 	tried   time.Time     // when they were last asked for
+	err     error         // of the last fetch; nil = it got keys
 	flight  chan struct{} // closed when the fetch under way ends; nil = none
 }
 
@@ -109,10 +111,29 @@ func (k *keySet) ready(ctx context.Context) error {
 	if err := wait(ctx, k.refresh()); err != nil {
 		return err
 	}
-	if _, age := k.known(); age >= outageAge {
+	if !k.usable() {
 		return errNoKeys
 	}
 	return nil
+}
+
+// usable reports whether tokens can be checked with the keys.
+func (k *keySet) usable() bool {
+	_, age := k.known()
+	return age < outageAge
+}
+
+// probe keeps the keys current without a request, and reports why they are not.
+func (k *keySet) probe(ctx context.Context) error {
+	if _, age := k.known(); age >= renewAge {
+		_ = wait(ctx, k.refresh()) // what the keys are then counts
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.fetched.IsZero() && k.now().Sub(k.fetched) < currentAge {
+		return nil
+	}
+	return cmp.Or(k.err, errNoKeys)
 }
 
 func wait(ctx context.Context, done <-chan struct{}) error {
@@ -196,9 +217,10 @@ func (k *keySet) fetch(flight chan struct{}) {
 	keys, err := k.get(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err == nil {
+	before := k.err
+	if k.err = err; err == nil {
 		k.keys, k.fetched = keys, asked
-	} else {
+	} else if before == nil { // one line for each outage
 		k.log.Warn("cannot fetch the keys of the token issuer", "issuer", k.issuer, "error", err,
 			"keys of before", len(k.keys))
 	}

@@ -43,7 +43,7 @@ type OIDCOptions struct {
 }
 
 // OIDC authenticates bearer tokens of an OpenID provider: the resource server
-// of OAuth 2.1. Nothing is asked of the provider before the first token comes.
+// of OAuth 2.1. Nothing is asked of the provider before the first token or Probe.
 type OIDC struct {
 	opts     OIDCOptions
 	metadata string // URL of the metadata of the resource
@@ -76,6 +76,14 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	})
 	return a, nil
 }
+
+// Probe fetches the issuer's keys where those known are older than 30 s, and reports
+// why they are older than a minute after that; nil = they are not.
+func (a *OIDC) Probe(ctx context.Context) error { return a.keys.probe(ctx) }
+
+// Usable reports whether tokens can be checked: during an outage of the issuer, for 15
+// minutes with the keys of before.
+func (a *OIDC) Usable() bool { return a.keys.usable() }
 
 // Authenticate takes a token that is signed by the issuer, for our audience,
 // valid now, and has the scopes. One without the scopes is refused with 403,

@@ -304,6 +304,49 @@ func TestIssuerDown(t *testing.T) {
 	}
 }
 
+// TestIssuerIsProbed: probes keep the keys current without a request. An outage is found
+// after a minute, and once in the log; tokens can be checked for another 14 minutes.
+func TestIssuerIsProbed(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	issuer, c := perduretest.NewIssuer(t), &clock{}
+	a := c.of(newOIDC(t, issuer, func(o *auth.OIDCOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }))
+	if a.Usable() {
+		t.Error("usable before keys were fetched")
+	}
+	probe := func(after time.Duration) error {
+		c.advance(after)
+		return a.Probe(t.Context())
+	}
+	for range 20 {
+		if err := probe(5 * time.Second); err != nil || !a.Usable() {
+			t.Errorf("probed: %v, usable = %t", err, a.Usable())
+		}
+	}
+	if n := issuer.Fetches.Load(); n != 4 {
+		t.Errorf("%d fetches in 100 s", n)
+	}
+	issuer.Down.Store(true)
+	if err := probe(31 * time.Second); err != nil {
+		t.Errorf("the first fetch that fails: %v", err)
+	}
+	for range 3 {
+		if err := probe(30 * time.Second); err == nil || !strings.Contains(err.Error(), "503") || !a.Usable() {
+			t.Errorf("while the issuer is down: %v, usable = %t", err, a.Usable())
+		}
+	}
+	if err := probe(15 * time.Minute); err == nil || a.Usable() {
+		t.Errorf("when the keys of before are too old: %v, usable = %t", err, a.Usable())
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d warnings: %s", n, &log)
+	}
+	issuer.Down.Store(false)
+	if err := probe(10 * time.Second); err != nil || !a.Usable() {
+		t.Errorf("after the issuer has come back: %v, usable = %t", err, a.Usable())
+	}
+}
+
 // TestAttackIDToken: an ID token reports who signed in somewhere. It does not allow calls,
 // even where its audience is the one that tokens must have.
 func TestAttackIDToken(t *testing.T) {

@@ -74,6 +74,7 @@ func Examine(ctx context.Context, i Installation) []Check {
 	x.payloadKeys(ctx)
 	x.database(ctx)
 	x.largeValues()
+	x.issuer(ctx)
 	x.backends(ctx)
 	x.clock(ctx)
 	return x.checks

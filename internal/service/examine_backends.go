@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/credentials"
@@ -63,6 +64,25 @@ func (x *examination) backends(ctx context.Context) {
 	if unmatched := x.found.Unmatched(pool.Tools(), nil); len(unmatched) > 0 {
 		x.add("rules", CheckWarning, unmatched[0].String(), "correct the names; %s", Plural(len(unmatched), "rule")+" of the configuration match no tool")
 	}
+}
+
+// issuer fetches the keys with which tokens of callers are checked.
+func (x *examination) issuer(ctx context.Context) {
+	if x.found == nil || x.found.Auth.OIDC == nil {
+		return
+	}
+	options := oidcAt(x.found.Auth.OIDC, "", slog.New(slog.DiscardHandler))
+	issuer, err := auth.NewOIDC(options)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		err = issuer.Probe(ctx)
+	}
+	if err != nil {
+		x.add("issuer", CheckFailed, options.Issuer+": "+err.Error(), "bring it back, or correct incomingAuth.oidc; gateways check tokens with its keys of before for 15 minutes, then they answer 503")
+		return
+	}
+	x.ok("issuer", "%s gives the keys with which tokens are checked", options.Issuer)
 }
 
 // backendFix is what to do about a backend that is down with an error.

@@ -75,7 +75,7 @@ func (s *Service) unready() []string {
 		reasons = append(reasons, phase)
 	}
 	for _, n := range s.needs {
-		if n.away() != nil {
+		if n.blocks() {
 			reasons = append(reasons, n.name+" is away; run perdure doctor")
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/perdure/perdure/gateway/auth"
 )
 
 // A need is probed every needInterval, and after a different answer every needAgain: it
@@ -21,6 +23,7 @@ type need struct {
 	name  string                      // such as Temporal
 	means string                      // what follows while it is away
 	probe func(context.Context) error // an error reports that it is unavailable
+	spare func() bool                 // whether calls are taken without it for now; nil = they are not
 	log   *slog.Logger
 
 	mu    sync.Mutex
@@ -64,6 +67,11 @@ func (n *need) away() error {
 	return n.err
 }
 
+// blocks reports whether the service takes no calls for want of the need.
+func (n *need) blocks() bool {
+	return n.away() != nil && (n.spare == nil || !n.spare())
+}
+
 // turn records that the need is unavailable with an error, or back, and logs it once.
 func (n *need) turn(err error) {
 	n.mu.Lock()
@@ -85,6 +93,9 @@ func (s *Service) newNeeds() []*need {
 	}
 	if db != nil {
 		needs = append(needs, &need{name: "the database", means: "calls and runs that need it (large values, credentials or headers of callers) wait or fail with an error that says to try again; others continue", probe: db.Probe, log: s.opts.Logger})
+	}
+	if issuer, ok := s.callers.(*auth.OIDC); ok && s.front != nil {
+		needs = append(needs, &need{name: "the issuer", means: "tokens of callers are checked with its keys of before for 15 minutes, then requests get 503", probe: issuer.Probe, spare: issuer.Usable, log: s.opts.Logger})
 	}
 	return needs
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,9 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -72,6 +75,43 @@ func TestNeedGoesAndComesBack(t *testing.T) {
 			t.Errorf("while it stops /reachable is %d", got)
 		}
 	})
+}
+
+// TestIssuerIsNeeded: a gateway whose callers have tokens of an issuer needs it. It takes
+// calls with the keys of before, and none without.
+func TestIssuerIsNeeded(t *testing.T) {
+	t.Parallel()
+	issuer := perduretest.NewIssuer(t)
+	issuer.Down.Store(true)
+	configured := &config.OIDC{OIDCOptions: auth.OIDCOptions{Issuer: issuer.URL, Audience: "https://tools.example.com/mcp"}}
+	callers, err := Callers(config.Auth{OIDC: configured}, "", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Service{shared: &shared{callers: callers, opts: Options{Loaded: &config.Loaded{}, Logger: slog.New(slog.DiscardHandler)}}}
+	if got := s.newNeeds(); len(got) != 1 {
+		t.Errorf("a worker has %d needs", len(got))
+	}
+	s.front = &front{shared: s.shared}
+	s.needs = s.newNeeds()
+	s.started.Store(true)
+	need := s.needs[1]
+	need.turn(need.look(t.Context()))
+	if got := s.unready(); !slices.Equal(got, []string{"the issuer is away; run perdure doctor"}) {
+		t.Errorf("without keys it is not ready for %q", got)
+	}
+	issuer.Down.Store(false)
+	x := &examination{found: &config.Loaded{Settings: config.Settings{Auth: config.Auth{OIDC: configured}}}}
+	x.issuer(t.Context())
+	issuer.Down.Store(true)
+	x.issuer(t.Context())
+	if x.checks[0].Status != CheckOK || x.checks[1].Status != CheckFailed || !strings.Contains(x.checks[1].Found, "503") {
+		t.Errorf("doctor finds %+v", x.checks)
+	}
+	need.spare = func() bool { return true }
+	if got := s.unready(); got != nil || need.away() == nil {
+		t.Errorf("with the keys of before it is not ready for %q", got)
+	}
 }
 
 // A clock that differs from Temporal's is logged once, and once that it does not any more.
