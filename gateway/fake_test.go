@@ -34,6 +34,7 @@ type fakeRuns struct {
 	startErr func() error // before every Start
 	getErr   func() error // before every Get
 	late     bool         // List knows of nothing yet
+	away     bool         // the index is
 	ctx      context.Context
 
 	mu     sync.Mutex
@@ -147,6 +148,9 @@ func (f *fakeRuns) Held(_ context.Context, caller string) (held runs.Held, err e
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counts++
+	if f.away {
+		return runs.Held{}, runs.ErrIndexAway
+	}
 	for _, r := range f.runs {
 		if f.late || r.run.Caller != caller || r.run.Closed != nil {
 			continue

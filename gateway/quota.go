@@ -88,6 +88,7 @@ type usage struct {
 	held    int       // by so many calls of reserve
 	indexed runs.Held // from the index
 	at      time.Time // when it was asked
+	stale   bool      // it did not answer then: indexed is from before
 	young   map[*start]bool
 }
 
@@ -157,7 +158,7 @@ func (q *quotaRuns) drop(s *start) {
 }
 
 // reserve makes room for one more run of a caller. The error is a *QuotaError, or
-// reports why the index cannot be asked.
+// reports why the index cannot be asked, other than that it is away.
 func (q *quotaRuns) reserve(ctx context.Context, caller string, asks bool) (*start, error) {
 	u, done := q.usage(caller)
 	defer done()
@@ -231,6 +232,7 @@ func (q *quotaRuns) take(u *usage, asks bool) (s *start, known bool, err error) 
 }
 
 // ask has the index report what a caller has. Of many who want that at once, one asks.
+// While the index is away, its last report counts, and all starts since.
 func (q *quotaRuns) ask(ctx context.Context, u *usage, caller string) error {
 	wanted := time.Now()
 	u.lookup.Lock()
@@ -243,13 +245,16 @@ func (q *quotaRuns) ask(ctx context.Context, u *usage, caller string) error {
 	}
 	asked := time.Now()
 	held, err := q.Held(ctx, caller)
-	if err != nil {
+	if err != nil && !errors.Is(err, runs.ErrIndexAway) {
 		return err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u.indexed, u.at = held, time.Now()
-	q.dropIndexed(u, asked)
+	u.at, u.stale = time.Now(), err != nil
+	if !u.stale {
+		u.indexed = held
+		q.dropIndexed(u, asked)
+	}
 	return nil
 }
 
@@ -297,7 +302,7 @@ func (q *quotaRuns) usage(caller string) (u *usage, done func()) {
 // forget drops the callers whose state the index has.
 func (q *quotaRuns) forget() {
 	for caller, u := range q.callers {
-		if u.held > 0 || time.Since(u.at) < countLife { // else the index is asked anew
+		if u.held > 0 || u.stale || time.Since(u.at) < countLife { // else the index is asked anew
 			continue
 		}
 		q.dropIndexed(u, time.Now())

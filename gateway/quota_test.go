@@ -42,14 +42,15 @@ func refusedFor(t *testing.T, r *response, quota string) {
 }
 
 // A caller floods: all of 400 calls at once reach a question for a person. The quota
-// lets only so many wait, also before the index knows of any; other callers are not held up.
+// lets only so many wait, also before the index knows of any and while it is away; other
+// callers are not held up.
 func TestWaitingRunsAreBounded(t *testing.T) {
 	t.Parallel()
-	for _, late := range []bool{false, true} {
-		t.Run(fmt.Sprintf("index late %v", late), func(t *testing.T) {
+	for _, index := range []string{"prompt", "late", "away"} {
+		t.Run("index "+index, func(t *testing.T) {
 			t.Parallel()
 			w := newQuotaWorld(t, gateway.Quotas{WaitingRuns: 20})
-			w.runs.late = late
+			w.runs.late, w.runs.away = index == "late", index == "away"
 			guest, ann := connect(t, w.url, "guest", "2025-11-25", `{}`), connect(t, w.url, "ann", "2025-11-25", `{}`)
 			var flood sync.WaitGroup
 			for i := range 400 {

@@ -179,6 +179,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 // errBusy reports what is to be done about an index that is asked too often.
 var errBusy = errors.New("the index of runs in Temporal is queried more often than it allows; try again, or raise frontend.namespaceRPS.visibility")
 
+// probeIndex reports whether the index answers; one that is asked too often does.
+func probeIndex(ctx context.Context, ask asker, namespace string) error {
+	_, err := ask.CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: "WorkflowId = " + quote(probeID)})
+	if err == nil || refusedForNow(err) || refused(err) {
+		return nil
+	}
+	return failure(ctx, "probing the index of", "", err)
+}
+
 // leave has the next who puts the same question put it anew.
 func (x *index) leave(key string, q *question) {
 	x.mu.Lock()

@@ -26,6 +26,7 @@ type Inspection struct {
 	TakesBack bool          // whether Temporal takes back a task that comes while its worker stops
 	Pauses    bool          // whether workflows can be paused, which is how runs are quarantined
 	Workers   int           // that have looked for work in the last five minutes
+	Index     error         // why the index of runs does not answer; nil = it does
 	Unchecked int64         // runs that wait for a worker with a key; -1 = it is not known
 	// Quarantined runs are not executed until an operator acts; -1 = it is not known.
 	Quarantined int64
@@ -57,6 +58,7 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 	if found.Missing, err = missingAttributes(ctx, c, namespace); err != nil {
 		return &found, err
 	}
+	found.Index = probeIndex(ctx, c.WorkflowService(), namespace)
 	found.Unchecked = count(ctx, c, namespace, workflows.AttrWaiting+" = "+quote(workflows.HeldByKey)+" AND ExecutionStatus = 'Running'")
 	found.Quarantined = count(ctx, c, namespace, quarantinedQuery)
 	pollers, err := c.DescribeTaskQueue(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)

@@ -28,6 +28,12 @@ func (c *Client) Probe(ctx context.Context) (time.Time, error) {
 	return Probe(ctx, c.temporal, c.namespace)
 }
 
+// ProbeIndex reports why Temporal's index of runs does not answer; nil = it does, if not
+// as often as it is asked.
+func (c *Client) ProbeIndex(ctx context.Context) error {
+	return probeIndex(ctx, c.temporal.WorkflowService(), c.namespace)
+}
+
 // Probe does what the start of a run needs of Temporal: it writes, and reads back, which
 // gives the time by the clock of Temporal; zero = unknown. ErrUnavailable = Temporal does
 // not do so within the time of ctx, even if it answers. A missing permission is no error,

@@ -23,6 +23,7 @@ var (
 	ErrNotFinished    = errors.New("run has not finished")
 	ErrNoSuchGate     = errors.New("elicitation not found")
 	ErrUnavailable    = errors.New("cannot reach Temporal")
+	ErrIndexAway      = errors.New("the index of runs is away, and Temporal is not")
 	ErrNotPermitted   = errors.New("not permitted")
 	ErrNoKey          = errors.New("no signing key of the installation")
 	ErrMayHaveStarted = errors.New("it is not known whether the run was started")

@@ -223,6 +223,11 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 	} else {
 		x.ok("search attributes", "all exist")
 	}
+	if at.Index != nil {
+		x.add("index", CheckFailed, at.Index.Error(), "bring Temporal's visibility database back; until then there are no lists, approvals pages and metrics of runs, and what doctor says of held runs may lack some; calls and runs continue")
+		return
+	}
+	x.ok("index", "Temporal finds runs")
 	if at.Unchecked > 0 {
 		x.add("signals", CheckFailed, Plural(int(at.Unchecked), "signal")+" to runs, such as an answer, is signed with a key that a worker lacks",
 			"perdure runs list --waiting key lists the runs, perdure runs show ID names the key; give the same keys (--key-file, PERDURE_KEY) to all gateways and workers: each logs the IDs of its keys at its start")

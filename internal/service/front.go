@@ -10,7 +10,6 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -42,7 +41,7 @@ func newFront(common *shared, o GatewayOptions, prepared <-chan struct{}) (*fron
 		Name:         s.opts.Loaded.Name,
 		Prefix:       s.opts.Loaded.Prefix,
 		Version:      s.opts.Version,
-		Runs:         preparedRuns{all, prepared, s.opts.Telemetry},
+		Runs:         preparedRuns{all, s.shared, prepared},
 		Catalogue:    s.inTurn(all),
 		Registry:     s.registry,
 		Credentials:  s.credentials,
@@ -68,8 +67,16 @@ func newFront(common *shared, o GatewayOptions, prepared <-chan struct{}) (*fron
 // preparedRuns start no run before Temporal is prepared.
 type preparedRuns struct {
 	*runs.Client
-	prepared  <-chan struct{}
-	telemetry *telemetry.Telemetry
+	service  *shared
+	prepared <-chan struct{}
+}
+
+// Held counts the runs of a caller, or fails at once if only the index is away.
+func (r preparedRuns) Held(ctx context.Context, caller string) (runs.Held, error) {
+	if err := r.service.away(indexNeed); err != nil && r.service.away(temporalNeed) == nil {
+		return runs.Held{}, fmt.Errorf("%w: %w", runs.ErrIndexAway, err)
+	}
+	return r.Client.Held(ctx, caller)
 }
 
 // Start starts a run, or fails at once if Temporal is not prepared.
@@ -79,9 +86,9 @@ func (r preparedRuns) Start(ctx context.Context, request runs.StartRequest) (run
 		started, err := r.Client.Start(ctx, request)
 		switch {
 		case err == nil && started.Attached:
-			r.telemetry.SetRun(ctx, string(started.ID))
+			r.service.opts.Telemetry.SetRun(ctx, string(started.ID))
 		case err == nil:
-			r.telemetry.RunStarted(ctx, request.Definition.Name, string(started.ID))
+			r.service.opts.Telemetry.RunStarted(ctx, request.Definition.Name, string(started.ID))
 		}
 		return started, err
 	default:

@@ -18,6 +18,12 @@ const (
 	needLimit    = 3 * time.Second // of one look
 )
 
+// Needs that others ask for by name.
+const (
+	temporalNeed = "Temporal"
+	indexNeed    = "the index"
+)
+
 // A need is something without which a service takes no calls.
 type need struct {
 	name  string                      // such as Temporal
@@ -86,7 +92,7 @@ func (n *need) turn(err error) {
 
 // newNeeds are the needs of the service.
 func (s *Service) newNeeds() []*need {
-	needs := []*need{{name: "Temporal", means: "calls are answered with an error that says to try again, and runs wait", probe: s.probeTemporal, log: s.opts.Logger}}
+	needs := []*need{{name: temporalNeed, means: "calls are answered with an error that says to try again, and runs wait", probe: s.probeTemporal, log: s.opts.Logger}}
 	db := s.opts.Database
 	if db == nil {
 		db = s.opts.ValuesIn
@@ -94,8 +100,33 @@ func (s *Service) newNeeds() []*need {
 	if db != nil {
 		needs = append(needs, &need{name: "the database", means: "calls and runs that need it (large values, credentials or headers of callers) wait or fail with an error that says to try again; others continue", probe: db.Probe, log: s.opts.Logger})
 	}
+	if s.front != nil {
+		needs = append(needs, &need{name: indexNeed, means: "Temporal does not find runs, so there are no lists, approvals pages and metrics of runs; calls and runs continue", probe: s.probeIndex, spare: func() bool { return true }, log: s.opts.Logger})
+	}
 	if issuer, ok := s.callers.(*auth.OIDC); ok && s.front != nil {
 		needs = append(needs, &need{name: "the issuer", means: "tokens of callers are checked with its keys of before for 15 minutes, then requests get 503", probe: issuer.Probe, spare: issuer.Usable, log: s.opts.Logger})
 	}
 	return needs
+}
+
+// probeIndex probes the index of runs. While Temporal itself is away, nothing is known of
+// the index: it is as it was.
+func (s *Service) probeIndex(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, needLimit/2)
+	defer cancel()
+	err := s.runs.ProbeIndex(short)
+	if err == nil || s.probeTemporal(ctx) == nil {
+		return err
+	}
+	return s.away(indexNeed)
+}
+
+// away reports why the need of a name is not met; nil = it is, or there is none.
+func (s *shared) away(name string) error {
+	for _, n := range s.needs {
+		if n.name == name {
+			return n.away()
+		}
+	}
+	return nil
 }

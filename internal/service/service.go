@@ -38,7 +38,6 @@ type Service struct {
 	opened   chan struct{} // closed when every backend was tried once, so that requests are served
 	prepared chan struct{} // closed when Temporal is prepared for runs
 	started  atomic.Bool   // every part is up
-	needs    []*need       // without which it takes no calls
 	clock    *clock
 	stopping atomic.Bool
 	reported runs.Turns // of callers, to get the status

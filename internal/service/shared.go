@@ -24,6 +24,7 @@ type shared struct {
 	runs        *runs.Client // of all processes
 	registry    *registry.Registry
 	callers     auth.Authenticator
+	needs       []*need // without which no calls are taken
 }
 
 func newShared(o Options) (*shared, error) {

@@ -185,10 +185,54 @@ func TestPostgreSQLGoesAndComesBack(t *testing.T) {
 	r.wroteOnce(t, keyed("put", "after").must(t, dial(t, r.balancer(t).url(), legacy, nil)), "after")
 	for _, p := range all {
 		log := p.output.String()
+		if strings.Contains(log, "the index is away") {
+			t.Errorf("%s says that the index is away, which Temporal was", p.args[0])
+		}
 		for _, what := range []string{"Temporal is away", "Temporal is back", "the database is away", "the database is back"} {
 			if n := strings.Count(log, what); n != 1 {
 				t.Errorf("%s says %d times that %s", p.args[0], n, what)
 			}
+		}
+	}
+}
+
+// TestIndexGoesAndComesBack has Temporal's index of runs refuse connections: calls and
+// runs continue, gateways stay ready and say once what is away, and doctor where to look.
+func TestIndexGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Start(t)
+	execute(t, pg, "postgres", "create database perdure")
+	r := prepareDatabaseReplicas(t, pg)
+	file := filepath.Join(r.dir, "perdure.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, file, string(text)+plainDefinitions+"telemetry: {metricsEnabled: true, enablePrometheusMetricsPath: true}\n")
+	r.launch()
+	c := dial(t, r.balancer(t).url(), legacy, nil)
+	execute(t, pg, "postgres", "alter database temporal_visibility allow_connections false")
+	execute(t, pg, "postgres", "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'temporal_visibility'")
+	up := func(p *process, is string) {
+		until(t, p.args[0]+" to find the index "+is, func() bool {
+			return strings.Contains(get(t, "http://"+p.address+"/metrics"), `perdure_need_up{perdure_need="index"} `+is)
+		})
+	}
+	for _, g := range r.gateways {
+		up(g, "0")
+		if !ready(g.address) {
+			t.Errorf("%s is not ready", g.address)
+		}
+	}
+	r.wroteOnce(t, keyed("put", "meanwhile").must(t, c), "meanwhile")
+	if out, err := r.perdure(t, "doctor"); err == nil || !strings.Contains(out, "visibility database") {
+		t.Errorf("doctor: %v, %s", err, out)
+	}
+	execute(t, pg, "postgres", "alter database temporal_visibility allow_connections true")
+	for _, g := range r.gateways {
+		up(g, "1")
+		if log := g.output.String(); strings.Count(log, "the index is away") != 1 || strings.Count(log, "the index is back") != 1 || strings.Contains(log, "Temporal is away") {
+			t.Errorf("the log of %s has %s", g.address, log)
 		}
 	}
 }
