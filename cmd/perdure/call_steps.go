@@ -120,7 +120,7 @@ func (s *steps) line(p progressed) {
 	switch {
 	case step == nil:
 	case step.Status == gateway.StepWaiting && s.elsewhere:
-		s.printHow(string(step.Path))
+		s.printHow(step.Path)
 	case step.Status == "failed" && step.Error != "":
 		s.why = append(s.why, step.Error)
 		time.AfterFunc(time.Second, func() {
@@ -142,8 +142,12 @@ func (s *steps) printWhy(result string) {
 }
 
 // printHow prints how a step that asks is answered.
-func (s *steps) printHow(path string) {
-	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", s.run, dataFlag(s.data), view.ShellWord(path))
+func (s *steps) printHow(path runs.StepPath) {
+	if path.Before(runs.StepPath(runs.Reconciliation)) != path {
+		s.c.notef("  look at the backend and record the outcome as perdure runs show %s%s says, or on the approvals page", s.run, dataFlag(s.data))
+		return
+	}
+	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", s.run, dataFlag(s.data), view.ShellWord(string(path)))
 }
 
 // note prints a line for a person.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // TestLinesOfSteps shows what a call prints where there is no terminal: every attempt of a
@@ -51,5 +53,23 @@ func TestLinesOfSteps(t *testing.T) {
 `
 	if diff := cmp.Diff(want, err.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestHowSomebodyElseAnswers: an unknown outcome is recorded in another way than an
+// elicitation is answered.
+func TestHowSomebodyElseAnswers(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[runs.StepPath]string{
+		"ask":                    "perdure runs answer pay/1 --step ask --accept",
+		"each[0]/reconciliation": "record the outcome as perdure runs show pay/1 says",
+	} {
+		var out bytes.Buffer
+		s := newSteps(&console{err: &out}, target{}, "", false)
+		s.run = "pay/1"
+		s.printHow(path)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: got %s, want %s", path, &out, want)
+		}
 	}
 }
