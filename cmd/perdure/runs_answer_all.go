@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
@@ -156,30 +155,13 @@ func (b *bulkAnswer) show(form *askedForm) {
 
 // answer answers all elicitations of a form, at --rate. An answer that does not fit is
 // an error, since it would fit none.
-func (b *bulkAnswer) answer(ctx context.Context, form *askedForm) (bulkAnswered, error) {
-	n := bulkAnswered{Found: len(form.asked), Action: b.action(), Step: form.StepID, Example: &form.asked[0].id}
-	bar := &progressBar{console: b.console, total: n.Found}
-	tick := time.NewTicker(time.Duration(float64(time.Second) / b.Rate))
-	defer tick.Stop()
-	defer bar.end()
-	for i, a := range form.asked {
-		if i > 0 {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-			}
-		}
-		if ctx.Err() != nil {
-			n.Left = n.Found - i
-			break
-		}
+func (b *bulkAnswer) answer(ctx context.Context, form *askedForm) (n bulkAnswered, err error) {
+	n = bulkAnswered{Found: len(form.asked), Action: b.action(), Step: form.StepID, Example: &form.asked[0].id}
+	n.Left, err = paced(ctx, b.console, b.Rate, form.asked, func(a askedRun) (string, bool, string, error) {
 		said, err := b.next(ctx, a, &n)
-		if err != nil {
-			return n, err
-		}
-		bar.step(fmt.Sprintf("%s  %s", a.id, said), n.Failed > 0, fmt.Sprintf("%d answered", n.Answered))
-	}
-	return n, nil
+		return fmt.Sprintf("%s  %s", a.id, said), n.Failed > 0, fmt.Sprintf("%d answered", n.Answered), err
+	})
+	return n, err
 }
 
 // next answers one elicitation, if it still asks what was shown.

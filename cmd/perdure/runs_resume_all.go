@@ -145,32 +145,27 @@ func (b *bulkResume) readDefinition(ctx context.Context, list []runs.Run) (err e
 	return err
 }
 
+// A groupedRun is a run of a preview, and the group that it is in.
+type groupedRun struct {
+	group runs.PreviewGroup
+	runs.PreviewRun
+}
+
 // execute resumes the runs that can be, at --rate.
 func (b *bulkResume) execute(ctx context.Context, report *bulkReport) {
-	bar := &progressBar{console: b.console, total: report.Resumable}
-	tick := time.NewTicker(time.Duration(float64(time.Second) / b.Rate))
-	defer tick.Stop()
+	var all []groupedRun
 	for _, group := range b.preview.Groups {
 		if group.Outlook != runs.Resumes && group.Outlook != runs.Repeats {
 			continue
 		}
 		for _, run := range group.Runs {
-			if bar.done > 0 {
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-				}
-			}
-			if ctx.Err() != nil {
-				report.Left = report.Resumable - bar.done
-				bar.end()
-				return
-			}
-			said, notable := b.next(ctx, group, run, report)
-			bar.step(fmt.Sprintf("%s  %s", run.ID, said), notable, report.brief())
+			all = append(all, groupedRun{group, run})
 		}
 	}
-	bar.end()
+	report.Left, _ = paced(ctx, b.console, b.Rate, all, func(run groupedRun) (string, bool, string, error) {
+		said, notable := b.next(ctx, run.group, run.PreviewRun, report)
+		return fmt.Sprintf("%s  %s", run.ID, said), notable, report.brief(), nil
+	})
 }
 
 // next resumes one run and describes the outcome; notable if a person has to look at it.
@@ -217,36 +212,4 @@ func (b *bulkResume) rest() string {
 	}
 	slices.Sort(words[1:])
 	return strings.Join(words, " ")
-}
-
-// A progressBar shows the progress of a command over many items: on a terminal in one
-// changing line, below notable items; elsewhere in a line for each item.
-type progressBar struct {
-	console *console
-	done    int
-	total   int
-}
-
-const barWidth = 30 // characters
-
-// step counts one more item; all is the short summary so far.
-func (b *progressBar) step(line string, notable bool, all string) {
-	b.done++
-	if !b.console.errTerminal {
-		b.console.notef("%d/%d  %s", b.done, b.total, line)
-		return
-	}
-	b.console.eraseLine()
-	if notable {
-		b.console.notef("%s", line)
-	}
-	full := barWidth * b.done / max(b.total, 1)
-	fmt.Fprintf(b.console.err, "[%s%s] %d/%d  %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), b.done, b.total, all)
-}
-
-// end moves to a new line.
-func (b *progressBar) end() {
-	if b.console.errTerminal && b.done > 0 {
-		fmt.Fprintln(b.console.err)
-	}
 }

@@ -238,3 +238,51 @@ steps: [{id: approve, type: elicitation, message: "Deploy?"}]
 		t.Errorf("what waits then:\n%s", waiting)
 	}
 }
+
+// TestCancelMany cancels the open runs of a query after a yes, and no others.
+func TestCancelMany(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"release", "deploy"} {
+		putFile(t, filepath.Join(dir, name+".yaml"), `
+name: `+name+`
+description: Asks.
+steps: [{id: approve, type: elicitation, message: "Go?"}]
+`)
+	}
+	o := newOperator(t, dir, "--definitions", ".")
+	c := o.dial(t, legacy, nil)
+	for _, name := range []string{"release", "release", "deploy"} {
+		if got, err := (toolCall{name: name}).by(t.Context(), c); err != nil || !strings.Contains(asJSON(t, got), "waiting_for_approval") {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	until(t, "three runs to wait", func() bool { return strings.Count(o.run(t, "runs", "list", "--waiting"), "approve") == 3 })
+	const releases = `runs cancel --query "PerdureTool = 'release' OR PerdureTool = 'none'"`
+	for _, refused := range []struct{ command, says string }{
+		{releases, "nothing was done; check"},
+		{releases + " --rate 0", "--rate must be"},
+		{`runs cancel order/1 --query x`, "name a run, or use --query"},
+	} {
+		if output, err := o.types(t, "perdure "+refused.command); err == nil || !strings.Contains(output, refused.says) {
+			t.Errorf("%s: %v\n%s\nwant %q", refused.command, err, output, refused.says)
+		}
+	}
+	if waiting := o.run(t, "runs", "list", "--waiting"); strings.Count(waiting, "approve") != 3 {
+		t.Errorf("after the refusals:\n%s", waiting)
+	}
+	if out, err := o.types(t, "perdure "+releases+" --limit 1 --yes 2> shown"); err != nil || !strings.Contains(out, "1 found, cancellation of 1 requested, 0 failed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if shown, err := os.ReadFile(filepath.Join(dir, "shown")); err != nil || !strings.Contains(string(shown), "1 of release (waiting), such as release/") || !strings.Contains(string(shown), "more runs match than --limit 1") {
+		t.Errorf("it shows\n%s, %v", shown, err)
+	}
+	until(t, "one to be cancelled", func() bool { return strings.Count(o.run(t, "runs", "list", "--status", "cancelled"), "release/") == 1 })
+	if out, err := o.types(t, "perdure "+releases+" --yes -o json 2> shown"); err != nil || !strings.Contains(out, `"cancelled": 1`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	until(t, "the other to be cancelled", func() bool { return strings.Count(o.run(t, "runs", "list", "--status", "cancelled"), "release/") == 2 })
+	if waiting := o.run(t, "runs", "list", "--waiting"); !strings.Contains(waiting, "deploy/") || strings.Contains(waiting, "release/") {
+		t.Errorf("what waits then:\n%s", waiting)
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// paced does something with each item, at most rate a second, until ctx ends, and shows
+// the progress. What it does describes the item, whether a person has to look at it, and
+// all so far; an error ends it. left is how many items were not reached.
+func paced[T any](ctx context.Context, c *console, rate float64, items []T, do func(T) (line string, notable bool, all string, err error)) (left int, err error) {
+	bar := &progressBar{console: c, total: len(items)}
+	defer bar.end()
+	tick := time.NewTicker(time.Duration(float64(time.Second) / rate))
+	defer tick.Stop()
+	for i, item := range items {
+		if i > 0 {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+		if ctx.Err() != nil {
+			return len(items) - i, nil
+		}
+		line, notable, all, err := do(item)
+		if err != nil {
+			return 0, err
+		}
+		bar.step(line, notable, all)
+	}
+	return 0, nil
+}
+
+// A progressBar shows the progress of a command over many items: on a terminal in one
+// changing line, below notable items; elsewhere in a line for each item.
+type progressBar struct {
+	console *console
+	done    int
+	total   int
+}
+
+const barWidth = 30 // characters
+
+// step counts one more item; all is the short summary so far.
+func (b *progressBar) step(line string, notable bool, all string) {
+	b.done++
+	if !b.console.errTerminal {
+		b.console.notef("%d/%d  %s", b.done, b.total, line)
+		return
+	}
+	b.console.eraseLine()
+	if notable {
+		b.console.notef("%s", line)
+	}
+	full := barWidth * b.done / max(b.total, 1)
+	fmt.Fprintf(b.console.err, "[%s%s] %d/%d  %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), b.done, b.total, all)
+}
+
+// end moves to a new line.
+func (b *progressBar) end() {
+	if b.console.errTerminal && b.done > 0 {
+		fmt.Fprintln(b.console.err)
+	}
+}
