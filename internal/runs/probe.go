@@ -28,6 +28,16 @@ func (c *Client) Probe(ctx context.Context) (time.Time, error) {
 	return Probe(ctx, c.temporal, c.namespace)
 }
 
+// NamespaceID is the ID of the namespace, which a restored Temporal keeps, and a new one
+// of the same name does not have; "" = the credentials may not see it.
+func (c *Client) NamespaceID(ctx context.Context) (string, error) {
+	d, err := c.temporal.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: c.namespace})
+	if err != nil && !refused(err) {
+		return "", failure(ctx, "looking for the namespace of", "", err)
+	}
+	return d.GetNamespaceInfo().GetId(), nil
+}
+
 // ProbeIndex reports why Temporal's index of runs does not answer; nil = it does, if not
 // as often as it is asked.
 func (c *Client) ProbeIndex(ctx context.Context) error {

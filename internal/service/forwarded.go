@@ -44,7 +44,11 @@ func (s *executor) sweepForwarded(ctx context.Context) {
 	tick := time.NewTicker(store.RunSweepEvery)
 	defer tick.Stop()
 	for {
-		if err := s.credentials.SweepForwarded(ctx, ended); err != nil && ctx.Err() == nil {
+		err := s.claim(ctx)
+		if err == nil {
+			err = s.credentials.SweepForwarded(ctx, ended)
+		}
+		if err != nil && ctx.Err() == nil {
 			s.opts.Logger.Warn("cannot remove headers of runs that have ended yet", "error", err)
 		}
 		select {

@@ -93,11 +93,7 @@ func (n *need) turn(err error) {
 // newNeeds are the needs of the service.
 func (s *Service) newNeeds() []*need {
 	needs := []*need{{name: temporalNeed, means: "calls are answered with an error that says to try again, and runs wait", probe: s.probeTemporal, log: s.opts.Logger}}
-	db := s.opts.Database
-	if db == nil {
-		db = s.opts.ValuesIn
-	}
-	if db != nil {
+	if db := s.database(); db != nil {
 		needs = append(needs, &need{name: "the database", means: "calls and runs that need it (large values, credentials or headers of callers) wait or fail with an error that says to try again; others continue", probe: db.Probe, log: s.opts.Logger})
 	}
 	if s.front != nil {

@@ -20,7 +20,11 @@ func (s *executor) sweepValues(ctx context.Context) {
 	tick := time.NewTicker(store.SweepEvery)
 	defer tick.Stop()
 	for {
-		swept, err := s.opts.Values.Sweep(ctx, look)
+		var swept int
+		err := s.claim(ctx)
+		if err == nil {
+			swept, err = s.opts.Values.Sweep(ctx, look)
+		}
 		if err != nil && ctx.Err() == nil {
 			s.opts.Logger.Warn("cannot delete large values of deleted runs yet", "error", fmt.Errorf("sweeping: %w", err))
 		}
@@ -33,4 +37,26 @@ func (s *executor) sweepValues(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// claim checks that the database is that of the namespace: what is kept for runs of
+// another, which are not found here, must not be deleted.
+func (s *shared) claim(ctx context.Context) error {
+	db := s.database()
+	if db == nil {
+		return nil
+	}
+	id, err := s.runs.NamespaceID(ctx)
+	if err != nil || id == "" {
+		return err
+	}
+	return db.Claim(ctx, id)
+}
+
+// database is the one that processes share; nil = none.
+func (s *shared) database() *store.Postgres {
+	if s.opts.Database != nil {
+		return s.opts.Database
+	}
+	return s.opts.ValuesIn
 }
