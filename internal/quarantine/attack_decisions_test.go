@@ -92,7 +92,7 @@ func TestAttackForgedDecisions(t *testing.T) {
 	if err := b.client.GetWorkflow(t.Context(), "killer", "").Get(t.Context(), nil); !errors.As(err, &app) || app.Details(&details) != nil || details != "details" {
 		t.Errorf("it failed with %v, %q", err, details)
 	}
-	if n := b.died(); n != 2 {
-		t.Errorf("%d workers died, not 2", n)
+	if n := b.died(); n != 3 {
+		t.Errorf("%d workers died, not 3", n)
 	}
 }

@@ -3,6 +3,7 @@ package quarantine
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"slices"
@@ -24,15 +25,15 @@ import (
 	"github.com/perdure/perdure/internal/secrets"
 )
 
-// DefaultLimit is how often a workflow task may be lost with its worker.
+// DefaultLimit is how many workers may be lost while they execute a task alone.
 const DefaultLimit = 2
 
 // Options of a Guard.
 type Options struct {
 	// TaskQueue of the worker.
 	TaskQueue string
-	// Limit is how often a workflow task may be lost with its worker, all but the
-	// first time alone, before its run is quarantined: at least 2. 0 = DefaultLimit.
+	// Limit is how many workers may be lost while they execute a workflow task alone,
+	// before its run is quarantined. 0 = DefaultLimit.
 	Limit int
 	// Computing is how long the worker lets a run compute between two waits. Code that
 	// computes for longer cannot be stopped, so a task that fails after this time
@@ -52,22 +53,16 @@ type Options struct {
 
 // A Guard is between a worker and the workflow tasks of Temporal.
 type Guard struct {
-	o    Options
-	gate gate
+	o       Options
+	gate    gate
+	process string // a random name
 
 	mu      sync.Mutex
 	only    *lone          // the task that is executed alone; nil = none, or it was answered
+	tries   int            // executions alone so far
+	endless map[int]bool   // those of which the code may still be running
 	stopped bool           // the worker takes no more tasks
 	busy    sync.WaitGroup // tasks being taken, and marks being sent
-}
-
-// A lone task is executed alone.
-type lone struct {
-	token  []byte
-	run    *commonpb.WorkflowExecution
-	mark   mark
-	since  time.Time
-	signal func(ctx context.Context, name string) error
 }
 
 // New makes a guard for one worker.
@@ -79,7 +74,7 @@ func New(o Options) *Guard {
 			*callback = func() {}
 		}
 	}
-	g := &Guard{o: o}
+	g := &Guard{o: o, process: rand.Text(), endless: map[int]bool{}}
 	g.gate.left, g.gate.full = g.abandoned, o.Full
 	return g
 }
@@ -162,7 +157,7 @@ func (g *Guard) take(ctx context.Context, temporal workflowservice.WorkflowServi
 	case record.fail != nil:
 		g.fail(ctx, temporal, req, task, record, log)
 		return false
-	case record.Guilty(g.o.Limit):
+	case record.lost(g.process, g.isEndless) >= g.o.Limit:
 		g.quarantine(ctx, temporal, req, task, record, log)
 		return false
 	}
@@ -182,13 +177,7 @@ func (g *Guard) take(ctx context.Context, temporal workflowservice.WorkflowServi
 // executeAlone leaves a mark that an admitted task is executed alone, and reports whether
 // it may be.
 func (g *Guard) executeAlone(temporal workflowservice.WorkflowServiceClient, req *workflowservice.PollWorkflowTaskQueueRequest, task *workflowservice.PollWorkflowTaskQueueResponse, record *Record, log *slog.Logger) bool {
-	only := &lone{token: task.GetTaskToken(), run: task.GetWorkflowExecution(), mark: record.mark(), since: time.Now()}
-	only.signal = func(ctx context.Context, name string) error {
-		_, err := temporal.SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
-			Namespace: req.GetNamespace(), WorkflowExecution: only.run, SignalName: name, Input: only.mark.payloads(), Identity: req.GetIdentity(),
-		})
-		return err
-	}
+	only := g.lone(temporal, req, task, record)
 	if err := g.begun(only); err != nil {
 		log.Warn("cannot leave a mark that the run is executed alone, so it is not; Temporal hands it out again", "error", err)
 		g.gate.withdraw()
@@ -197,87 +186,6 @@ func (g *Guard) executeAlone(temporal workflowservice.WorkflowServiceClient, req
 	log.Warn("a worker may have been lost with the run; it is executed alone", "attempt", task.GetAttempt(), "losses", len(record.Losses))
 	g.o.Alone()
 	return true
-}
-
-// begun sends the mark that a task is executed alone.
-func (g *Guard) begun(only *lone) error {
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-	defer cancel()
-	if err := only.signal(ctx, BegunSignal); err != nil {
-		return err
-	}
-	g.mu.Lock()
-	g.only = only
-	g.mu.Unlock()
-	return nil
-}
-
-// answered records that the worker has executed a task, before Temporal gets the answer
-// and gives out the next task.
-func (g *Guard) answered(token []byte, completed bool) {
-	g.mu.Lock()
-	only := g.only
-	if only == nil || !slices.Equal(only.token, token) {
-		g.mu.Unlock()
-		return
-	}
-	g.only = nil
-	g.mu.Unlock()
-	if completed || !g.mayCompute(only) {
-		g.survived(only)
-	}
-}
-
-// abandoned records that the worker has ended the task that it executed alone. The SDK
-// answers only the first failure of a task.
-func (g *Guard) abandoned() {
-	g.mu.Lock()
-	only := g.only
-	g.only = nil
-	g.mu.Unlock()
-	if only != nil && !g.mayCompute(only) {
-		g.busy.Go(func() { g.survived(only) })
-	}
-}
-
-// Stopped is called when the worker has stopped in order. It sends the survived mark of
-// the last task if the worker has not executed it: the worker was not lost with it.
-func (g *Guard) Stopped() {
-	g.mu.Lock()
-	g.stopped = true
-	g.mu.Unlock()
-	g.busy.Wait()
-	if g.gate.quiet() {
-		g.abandoned()
-	}
-	g.busy.Wait()
-}
-
-// mayCompute reports whether the code of a failed task may still be running, and taking
-// memory.
-func (g *Guard) mayCompute(only *lone) bool {
-	return g.o.Computing > 0 && time.Since(only.since) >= g.o.Computing
-}
-
-// survived sends the mark that the worker has survived a task. Without it the run would
-// be quarantined, so it tries several times.
-func (g *Guard) survived(only *lone) {
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-	defer cancel()
-	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		err := only.signal(ctx, SurvivedSignal)
-		var ended *serviceerror.NotFound
-		if err == nil || errors.As(err, &ended) || grpcstatus.Code(err) == codes.NotFound {
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			g.o.Logger.Error("cannot leave a mark that the worker has survived a run; it may be quarantined, release it then",
-				"run", only.run.GetWorkflowId(), "error", err)
-			return
-		}
-	}
 }
 
 // quarantine stops the execution of a run.

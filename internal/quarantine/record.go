@@ -1,8 +1,8 @@
 // Package quarantine keeps a run that takes its worker down from taking down every
 // worker. Temporal gives out a workflow task again when its worker is gone, and again
 // after each restart; the lost worker cannot report what happened. So a lost task is
-// executed alone, with a mark in the history of the run, and a run that was lost alone
-// is no longer executed.
+// executed alone, with a mark in the history of the run, and a run with which several
+// workers were lost alone is no longer executed.
 package quarantine
 
 import (
@@ -58,7 +58,7 @@ type Record struct {
 
 	execution string // Temporal's run ID
 	after     int64  // started event of the last completed task
-	alone     int    // executions alone without a survived mark, since the last release
+	begun     []try  // executions alone without a survived mark, since the last release
 	suspected bool   // it was lost since the last survived mark
 	survived  bool
 	refused   string             // last signal of an operator without a valid proof
@@ -69,11 +69,23 @@ type Record struct {
 	started time.Time // of the last task
 }
 
-// A mark is the content of a signal: the task that it means. After a reset, signals are
-// also in an execution that they do not mean.
+// A mark is the content of a signal.
 type mark struct {
+	task
+	try
+}
+
+// A task is the one that a mark means. After a reset, signals are also in an execution
+// that they do not mean.
+type task struct {
 	Execution string `json:"execution"`
 	After     int64  `json:"after"`
+}
+
+// A try is an execution alone: the process, by a random name, and which of its tries.
+type try struct {
+	Process string `json:"process"`
+	Number  int    `json:"number"`
 }
 
 func (m mark) payloads() *commonpb.Payloads {
@@ -129,7 +141,7 @@ func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes
 		r.released()
 		return
 	case name == FailSignal:
-		if r.alone > 0 {
+		if len(r.begun) > 0 {
 			r.fail = &commonpb.Payloads{Payloads: a.GetInput().GetPayloads()[:min(1, len(a.GetInput().GetPayloads()))]}
 		}
 		return
@@ -140,15 +152,15 @@ func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes
 	for _, p := range a.GetInput().GetPayloads() {
 		_ = json.Unmarshal(p.GetData(), &m) // an invalid mark means no task of this run
 	}
-	if m != r.mark() {
+	if m.task != r.task() {
 		return
 	}
 	if a.GetSignalName() == SurvivedSignal {
-		r.alone, r.suspected, r.survived = 0, false, true
+		r.begun, r.suspected, r.survived = nil, false, true
 		r.Losses = nil
 		return
 	}
-	r.alone++
+	r.begun = append(r.begun, m.try)
 	r.suspected, r.survived = true, false
 	loss := Loss{At: at, Worker: a.GetIdentity(), Alone: true}
 	// Temporal records a signal during a task after the task, so the loss of this task
@@ -169,7 +181,7 @@ func (r *Record) believes(a *historypb.WorkflowExecutionSignaledEventAttributes)
 
 func (r *Record) released() {
 	if r.fail == nil { // else it is no longer executed
-		r.alone, r.Since, r.Paused = 0, time.Time{}, false
+		r.begun, r.Since, r.Paused = nil, time.Time{}, false
 	}
 }
 
@@ -178,16 +190,28 @@ func executed(completed *historypb.HistoryEvent) bool {
 	return completed.GetWorkflowTaskCompletedEventAttributes().GetIdentity() != Identity
 }
 
-func (r *Record) mark() mark { return mark{r.execution, r.after} }
+func (r *Record) task() task { return task{r.execution, r.after} }
 
 // suspect reports whether a task with this attempt may have taken its worker down. One
 // that has failed before counts, too, since only the first failure in a row is
 // recorded; executing it alone once clears it.
 func (r *Record) suspect(attempt int32) bool { return r.suspected || attempt > 1 && !r.survived }
 
-// Guilty reports whether the pending task was lost with its worker limit times, all but
-// the first of them alone.
-func (r *Record) Guilty(limit int) bool { return r.alone >= max(limit-1, 1) }
+// lost is how many processes were lost with the pending task while they executed it
+// alone. Of its own tries, a process knows which count; another is lost once, as it has
+// survived all its tries but the last.
+func (r *Record) lost(process string, counts func(number int) bool) int {
+	own, others := 0, map[string]bool{}
+	for _, b := range r.begun {
+		switch {
+		case b.Process != process:
+			others[b.Process] = true
+		case counts(b.Number):
+			own++
+		}
+	}
+	return own + len(others)
+}
 
 // Why says for people why the run is quarantined.
 func (r *Record) Why() string {

@@ -49,7 +49,7 @@ type Role struct {
 type WorkerOptions struct {
 	Unproven        bool // runs take unsigned answers
 	Deployment      worker.DeploymentOptions
-	QuarantineAfter int // losses of its worker after which a run is quarantined
+	QuarantineAfter int // lost workers that executed a run alone, after which it is quarantined
 	CachedRuns      int // in memory; 0 = as many as fit
 }
 

@@ -40,7 +40,7 @@ func busy(largeValues bool) time.Duration {
 }
 
 // NewGuard puts a guard on the connection of a new worker, which quarantines a run when
-// it was lost with its worker limit times. Keys check the operators' signals.
+// limit workers were lost that executed it alone. Keys check the operators' signals.
 func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys, metrics *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	g := quarantine.New(quarantine.Options{
 		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues), Full: processMemory().limits(),
