@@ -264,6 +264,8 @@ func unanswered(ctx context.Context, attempt workflows.Attempt, err error) (e *w
 		return attempt.TimedOut()
 	case ce != nil && ce.Away:
 		return attempt.TurnedDown(reason)
+	case errors.Is(err, backends.ErrTooLarge):
+		return attempt.Oversized(reason)
 	}
 	return attempt.Lost(reason)
 }

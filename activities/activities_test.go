@@ -55,6 +55,10 @@ func TestFailures(t *testing.T) {
 			return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: o, Err: errors.New("broken pipe")}
 		}
 	}
+	oversized := func(_ context.Context, c backends.Call) (*backends.Result, error) {
+		return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.Unknown, Err: fmt.Errorf("%w of 9 bytes", backends.ErrTooLarge)}
+	}
+	const tooLarge = "the answer is over the limit maxResultBytes of 9 bytes"
 	const unknown = "; whether be_put was executed is not known, so it is not called again"
 	for _, tc := range []struct {
 		name     string
@@ -73,6 +77,9 @@ func TestFailures(t *testing.T) {
 		{"a read without an answer", unanswered(backends.Unknown), definitions.Read, 1, "connection_lost", codes.CategoryTool, "be_put gave no answer: broken pipe", true},
 		{"an idempotent call without an answer", unanswered(backends.Unknown), definitions.Idempotent, 1, "connection_lost", codes.CategoryTool, "be_put gave no answer: broken pipe", true},
 		{"a keyed call without an answer", unanswered(backends.Unknown), definitions.Keyed, 1, "connection_lost", codes.CategoryTool, "be_put gave no answer: broken pipe", true},
+		{"a read with too large an answer", oversized, definitions.Read, 1, "output_too_large", codes.CategoryLimit, "be_put: " + tooLarge + ": ask the tool for less", false},
+		{"a keyed call with too large an answer", oversized, definitions.Keyed, 5, "output_too_large", codes.CategoryLimit, "be_put: " + tooLarge + ": ask the tool for less", false},
+		{"an unsafe call with too large an answer", oversized, definitions.Unsafe, 5, "connection_lost", codes.CategoryOutcomeUnknown, "be_put gave no answer: " + tooLarge + unknown, false},
 		{"an unsafe call that never left", unanswered(backends.NotSent), definitions.Unsafe, 1, "backend_unavailable", codes.CategoryTool, "be_put was not called, backend be cannot be reached: broken pipe", true},
 		{"a call that was refused", unanswered(backends.Refused), definitions.Unsafe, 1, "refused", codes.CategoryTool, "be_put was refused: broken pipe", false},
 	} {

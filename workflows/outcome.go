@@ -138,6 +138,16 @@ func (a Attempt) TurnedDown(reason string) (e *Error, repeat bool) {
 	return a.unknown(a.error(codes.ConnectionLost, codes.CategoryTool, lostWords+reason))
 }
 
+// Oversized is the failure of a call whose answer is over a limit of its backend, and is
+// not read to its end. For a call that may be repeated, only its output is missing; that
+// an unsafe call was executed, such an answer does not prove.
+func (a Attempt) Oversized(reason string) (e *Error, repeat bool) {
+	if !Repeatable(a.Call.Effect) {
+		return a.Lost(reason)
+	}
+	return a.unusable(codes.OutputTooLarge, codes.CategoryLimit, reason+": ask the tool for less")
+}
+
 // WorkerLost is the failure of a call that is not made any more, since attempts
 // before have ended with their workers.
 func (a Attempt) WorkerLost() (e *Error, repeat bool) {

@@ -377,3 +377,35 @@ func TestAttackAnswersThatStopComing(t *testing.T) {
 		})
 	}
 }
+
+// An answer that is too large ends the stream that has the answers of others: it is not
+// known which of them it was.
+func TestStreamAnswerTooLarge(t *testing.T) {
+	t.Parallel()
+	s := newTestServer()
+	asked, end := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	s.add("other", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		close(asked)
+		<-end
+		return mcp.NewToolResultText("done"), nil
+	})
+	s.add("large", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText(strings.Repeat("x", 1<<20)), nil
+	})
+	ts := serveSSE(s)
+	t.Cleanup(ts.Close)
+	p := open(t, Config{Name: "be", Transport: SSE, URL: ts.URL + "/sse", MaxResultBytes: 1 << 16})
+	other := make(chan error)
+	go func() {
+		_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "other"})
+		other <- err
+	}()
+	<-asked
+	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "large"})
+	for _, err := range []error{err, <-other} {
+		if ce := callError(t, err); ce.Outcome != Unknown || errors.Is(err, ErrTooLarge) {
+			t.Errorf("outcome %d, error %v", ce.Outcome, err)
+		}
+	}
+}

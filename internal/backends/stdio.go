@@ -69,7 +69,7 @@ func (c *child) ended(err error) {
 func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	x := exchangeOf(ctx)
 	id := req.ID.String()
-	ch := c.awaited.add(id)
+	ch := c.awaited.add(id, x.expected)
 	defer c.awaited.leave(id)
 	defer c.claims.holders.expect(ctx, id, x.held)()
 

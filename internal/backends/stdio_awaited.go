@@ -9,8 +9,13 @@ import (
 // awaited has the requests whose answers are or were waited for.
 type awaited struct {
 	mu      sync.Mutex
-	pending map[string]chan arrival
+	pending map[string]awaitedAnswer
 	left    map[string]bool // requests whose answers are no longer waited for
+}
+
+type awaitedAnswer struct {
+	to     chan arrival
+	called bool // by a call or a list, not by what keeps the session
 }
 
 // An arrival is the answer to a request, or why what has come is of no use.
@@ -20,15 +25,15 @@ type arrival struct {
 }
 
 func newAwaited() *awaited {
-	return &awaited{pending: map[string]chan arrival{}, left: map[string]bool{}}
+	return &awaited{pending: map[string]awaitedAnswer{}, left: map[string]bool{}}
 }
 
 // add gives the channel for the answer to a request.
-func (a *awaited) add(id string) chan arrival {
+func (a *awaited) add(id string, called bool) chan arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ch := make(chan arrival, 1)
-	a.pending[id] = ch
+	a.pending[id] = awaitedAnswer{ch, called}
 	return ch
 }
 
@@ -36,7 +41,19 @@ func (a *awaited) add(id string) chan arrival {
 func (a *awaited) expects(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.pending[id] != nil
+	return a.pending[id].to != nil
+}
+
+// calls is how many calls wait for their answers.
+func (a *awaited) calls() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, answer := range a.pending {
+		if answer.called {
+			n++
+		}
+	}
+	return n
 }
 
 // take gives the channel for the answer to a request; nil = not waited for. asked reports
@@ -44,7 +61,7 @@ func (a *awaited) expects(id string) bool {
 func (a *awaited) take(id string) (ch chan arrival, asked bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ch = a.pending[id]
+	ch = a.pending[id].to
 	asked = ch != nil || a.left[id]
 	delete(a.pending, id)
 	delete(a.left, id)
@@ -58,7 +75,7 @@ const maxLeft = 10_000
 func (a *awaited) leave(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.pending[id] == nil {
+	if a.pending[id].to == nil {
 		return
 	}
 	delete(a.pending, id)

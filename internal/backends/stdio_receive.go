@@ -56,7 +56,10 @@ func (c *child) finish(err error) {
 	case <-time.After(time.Second): // stdout was closed, or is not to be read on
 	}
 	c.mu.Lock()
-	if c.err == nil || tooMuch {
+	switch {
+	case tooMuch && c.awaited.calls() > 1: // it is not known which of the calls it answers
+		c.err = fmt.Errorf("reading from the process: %v", err)
+	case tooMuch || c.err == nil:
 		c.err = fmt.Errorf("reading from the process: %w", err)
 	}
 	c.mu.Unlock()

@@ -3,6 +3,7 @@ package backends
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -230,10 +231,24 @@ func TestChildAnswerTooLarge(t *testing.T) {
 	cfg.MaxResultBytes = 1 << 16
 	p, _ := openChild(t, cfg)
 	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "large"})
-	if ce := callError(t, err); ce.Outcome != Unknown || !strings.Contains(err.Error(), "maxResultBytes") {
+	if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrTooLarge) {
 		t.Errorf("outcome %d, error %v", ce.Outcome, err)
 	}
 	text(t, p, "pid")
+
+	// Beside another call, it is not known which of them was answered.
+	began, other := make(chan struct{}), make(chan error)
+	go func() {
+		_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "wait", Progress: func(Progress) { close(began) }})
+		other <- err
+	}()
+	<-began
+	_, err = p.Call(t.Context(), Call{Backend: "be", Tool: "large"})
+	for _, err := range []error{err, <-other} {
+		if ce := callError(t, err); ce.Outcome != Unknown || errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "maxResultBytes") {
+			t.Errorf("of two calls: outcome %d, error %v", ce.Outcome, err)
+		}
+	}
 }
 
 // A child that reads nothing must hold up nobody longer than he wants.
