@@ -158,6 +158,8 @@ func (d *departure) ask(ctx context.Context, runID string, at time.Time, call *a
 	switch wanted, err := d.a.opts.CatchUp(ctx, runID, at, call); {
 	case err == nil && !wanted:
 		return errUnwanted
+	case errors.Is(err, workflows.ErrAbandoned):
+		return &heldError{backends.HeldBack{Why: workflows.HeldForGood}}
 	case err != nil:
 		return d.held()
 	}

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -58,5 +59,24 @@ func TestCalledRunOutlivesTheEndAbove(t *testing.T) {
 	b.input.AboveEnds = began.Add(-time.Minute)
 	if output, failure := b.run(); failure != nil || output != `{"put":true}` || held != 1 || b.env.Now().Sub(began) > 5*time.Second {
 		t.Errorf("got %s, %+v after %s, held %d times", output, failure, b.env.Now().Sub(began), held)
+	}
+}
+
+// A called run without anybody above to take its result undoes what it has done.
+func TestAbandonedRunIsUndone(t *testing.T) {
+	t.Parallel()
+	var made []string
+	note := func(call workflows.ToolCall) (string, error) {
+		if call.StepID == "t" {
+			return "", workflows.Attempt{Call: call, Number: 1}.ReportHold(workflows.Hold{Why: workflows.HeldForGood})
+		}
+		made = append(made, call.Tool)
+		return `{}`, nil
+	}
+	b := newBench(t, `{name: a, description: d, steps: [{id: s, tool: put, compensate: {tool: undo}}, {id: t, tool: put, dependsOn: [s]}]}`, `{}`,
+		map[string]toolFunc{"put": note, "undo": note})
+	b.input.Parent = &workflows.Parent{RunID: "above/1", StepPath: "call"}
+	if _, failure := b.run(); failure == nil || failure.Error.Code != "parent_gone" || !slices.Equal(made, []string{"put", "undo"}) {
+		t.Errorf("it ended with %+v, after %v", failure, made)
 	}
 }

@@ -23,6 +23,7 @@ type calls struct {
 	elicitations *elicitations
 	sent         *sent
 	holds        *holds
+	parent       *parent
 
 	results *results
 	slots   workflow.Semaphore // each call takes one

@@ -23,6 +23,7 @@ const (
 	HeldByPayload     = "payload"     // no worker that has taken the call up could read it: its key is missing, or what is large of it cannot be fetched
 	HeldByParent      = "parent"      // a run above has not seen for a while what has happened to it, such as a cancel
 	HeldByBackend     = "backend"     // the backend cannot be reached
+	HeldForGood       = "abandoned"   // a run above was reset and has ended, and does not take up those below it; the run cancels itself
 	heldByHost        = ""            // the process that keeps the limits is about to be another; no limit
 )
 
@@ -49,11 +50,15 @@ const (
 // A Hold reports that a call was not made, since its backend takes no more for now,
 // since a worker could not read it, or since no worker executes a run above.
 type Hold struct {
-	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload, HeldByParent, HeldByBackend; "" = no limit, the call moves to another process
+	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload, HeldByParent, HeldByBackend, HeldForGood; "" = no limit, the call moves to another process
 	Pause time.Duration `json:"pause"` // after which it is to be made again; its place is kept as long
 
 	took time.Duration // of an attempt before
 }
+
+// ErrAbandoned reports that a run above was reset and has ended without having come to those
+// that it had called, so it cancels none of them.
+var ErrAbandoned = errors.New("a run above was reset and has ended without this one")
 
 // ReportHold is the failure of a call that is held, as Temporal knows it.
 func (a Attempt) ReportHold(h Hold) error {
@@ -166,6 +171,9 @@ func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, res
 			return sent, failure
 		}
 		q.used += max(failure.Attempt-1, 0)
+		if hold.Why == HeldForGood && cs.in.Parent != nil {
+			cs.parent.isGone()
+		}
 		if hold.Why == HeldByBackend {
 			if !q.waitsFor(hold) {
 				return sent, unreachable(failure)

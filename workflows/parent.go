@@ -75,12 +75,20 @@ func (p *parent) report(ctx workflow.Context, report ChildReport) {
 	p.pending++
 	p.signals.send(ctx, p.in.Parent.RunID, ChildSignal, report, func(err error) {
 		p.pending--
-		if err != nil && !p.gone { // no one would be asked, or get the result
-			p.gone = true
-			p.failures.abort(&Error{Code: codes.ParentGone, Category: codes.CategoryCancelled, Message: fmt.Sprintf(
-				"%s was cancelled, since the run %s that has called it has ended", p.in.Definition.Name, p.in.Parent.RunID)})
+		if err != nil { // no one would be asked, or get the result
+			p.isGone()
 		}
 	})
+}
+
+// isGone cancels this run, since the parent has ended.
+func (p *parent) isGone() {
+	if p.gone {
+		return
+	}
+	p.gone = true
+	p.failures.abort(&Error{Code: codes.ParentGone, Category: codes.CategoryCancelled, Message: fmt.Sprintf(
+		"%s was cancelled, since the run %s that has called it has ended", p.in.Definition.Name, p.in.Parent.RunID)})
 }
 
 // leave makes sure that the run above knows everything that is not in the

@@ -52,7 +52,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 	results := newResults()
 	r.calls = &calls{
 		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, gates: r.gates, elicitations: r.elicitations, sent: r.sent, holds: r.holds,
-		results: results, slots: workflow.NewSemaphore(ctx, maxPending),
+		parent: r.parent, results: results, slots: workflow.NewSemaphore(ctx, maxPending),
 	}
 	r.references = &references{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, holds: r.holds, root: ctx, resolutions: map[string]workflow.Future{}}
 	r.children = &children{

@@ -11,6 +11,8 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 // delivery is how long Temporal takes at most, as a rule, to bring a run what the run
@@ -23,7 +25,8 @@ const delivery = 100 * time.Millisecond
 // as long. A run that has ended has seen all. Then it reports whether the run still wants
 // an attempt of a call that is under way; nil = it is asked of none, since the run is above
 // the one that makes the call. ErrOver reports that a run above has ended, as one does that
-// is terminated at Temporal, or was cancelled.
+// is terminated at Temporal, or was cancelled; workflows.ErrAbandoned is in its chain if that
+// one was reset and has ended by itself.
 //
 // As a rule that takes one request for each run, which serves all who ask at the same time.
 func (w *watches) CatchUp(ctx context.Context, id string, at time.Time, call *activity.Info) (wanted bool, err error) {
@@ -52,6 +55,20 @@ func isOver(d *workflowservice.DescribeWorkflowExecutionResponse) bool {
 	return d == nil || d.GetWorkflowExecutionInfo().GetCloseTime() != nil || d.GetWorkflowExtendedInfo().GetCancelRequested()
 }
 
+// isAbandoning reports whether a run above has ended by itself after a reset. It waits for
+// the runs that it knows; those that it called after the point of the reset, and has not
+// come to again, it does not know.
+func isAbandoning(d *workflowservice.DescribeWorkflowExecutionResponse) bool {
+	if d.GetWorkflowExtendedInfo().GetLastResetTime() == nil {
+		return false
+	}
+	switch d.GetWorkflowExecutionInfo().GetStatus() {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return true
+	}
+	return false
+}
+
 // catchUp is CatchUp, with the description from when the run had seen it; nil = the run
 // is gone. above is whether it is above the run that makes the call. waited reports that
 // one of the runs had not seen it yet. Then those below hear of it now, so they have to
@@ -61,6 +78,8 @@ func (w *watches) catchUp(ctx context.Context, id RunID, at time.Time, above boo
 	switch {
 	case err != nil:
 		return nil, false, err
+	case above && isAbandoning(d):
+		return nil, false, errors.Join(ErrOver, workflows.ErrAbandoned)
 	case above && isOver(d):
 		return nil, false, ErrOver
 	case d == nil:

@@ -3,12 +3,14 @@ package runs
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
@@ -183,5 +185,23 @@ func TestAttackCallBelowACancelledRun(t *testing.T) {
 				t.Errorf("asked of the runs above alone: %v", err)
 			}
 		})
+	}
+}
+
+// TestIsAbandoning: only a run that ended by itself after a reset leaves called runs that it
+// does not know; one that was terminated may be resumed.
+func TestIsAbandoning(t *testing.T) {
+	t.Parallel()
+	for status := range enumspb.WorkflowExecutionStatus_name {
+		for _, reset := range []*timestamppb.Timestamp{nil, timestamppb.Now()} {
+			d := &workflowservice.DescribeWorkflowExecutionResponse{
+				WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: enumspb.WorkflowExecutionStatus(status)},
+				WorkflowExtendedInfo:  &workflowpb.WorkflowExecutionExtendedInfo{LastResetTime: reset},
+			}
+			byItself := slices.Contains([]enumspb.WorkflowExecutionStatus{enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED}, enumspb.WorkflowExecutionStatus(status))
+			if got, want := isAbandoning(d), byItself && reset != nil; got != want {
+				t.Errorf("%s, reset %v: %t, want %t", enumspb.WorkflowExecutionStatus(status), reset, got, want)
+			}
+		}
 	}
 }

@@ -1,0 +1,48 @@
+//go:build !nodev
+
+package program_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// A run that was reset ends before it comes again to a run that it had called: that one
+// sends nothing more, and is undone.
+func TestResetLeavesNoCalledRun(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	l.called["below"] = define(t, "below", `steps: [{id: a, tool: write_1, OF, compensate: {tool: undo_1, OF}},
+		{id: b, tool: write_4000, OF, dependsOn: [a]}, {id: c, tool: write_2, OF, dependsOn: [b]}]`)
+	id := l.start(t, define(t, "above", "steps: [{id: g, type: elicitation, message: Go on?, timeout: 24h}, {id: c, type: workflow, workflow: below, dependsOn: [g]}]"))
+	var seq int64
+	asked := nextEvent(t, l.door, id, &seq, runs.EventOpened)
+	if _, err := l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: asked.Elicitation.ID, Action: "accept", By: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	l.backend.await("below", "write_4000")
+	resetTo(t, l.temporal, string(id), "after the question")
+	if err := l.door.Cancel(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if outcome := l.end(t, id); outcome.Status != runs.Cancelled {
+		t.Fatalf("the run above is %s", outcome.Status)
+	}
+	list, err := l.door.List(t.Context(), runs.Filter{Called: true, Tool: "below", Limit: 1})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d called runs, %v", len(list), err)
+	}
+	if outcome := l.end(t, list[0].ID); outcome.Status != runs.Cancelled || outcome.Failure == nil || outcome.Failure.Error.Code != "parent_gone" {
+		t.Errorf("the called run ended with %+v", outcome)
+	}
+	var calls []string
+	for _, call := range l.backend.of("below", "") {
+		calls = append(calls, call.tool)
+	}
+	if diff := cmp.Diff([]string{"write_1", "write_4000", "undo_1"}, calls); diff != "" {
+		t.Errorf("its calls (-want +got): %s", diff)
+	}
+}
