@@ -68,7 +68,7 @@ func (a *assembly) answer() {
 // offer makes what starts runs, and the tools that are built in.
 func (a *assembly) offer() {
 	joins := &joins{runs: a.Runs, rights: a.rights, attendance: a.attendance, served: a.served, deliveries: a.deliveries,
-		departures: a.departures, window: a.ReattachWindow, now: a.tokens.time}
+		departures: a.departures, outlive: a.calls.outlive, window: a.ReattachWindow, now: a.tokens.time}
 	a.unseen = &unseenBackends{backends: a.Catalogue, deposits: a.deposits}
 	computes := newComputing()
 	starts := &starts{rights: a.rights, computes: computes, tools: a.tools, deposits: a.deposits, unseen: a.unseen, joins: joins, limits: a.ScriptLimits, maxDepth: a.MaxDepth}

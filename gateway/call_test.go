@@ -193,6 +193,30 @@ func TestCancelElsewhereAsTheRunSays(t *testing.T) {
 	}
 }
 
+// For a call that finds a run by its key, the definition of the run counts, and not what the
+// gateway offers by the name since.
+func TestCancelOfASharedRunAsItSays(t *testing.T) {
+	t.Parallel()
+	for says, since := range map[string]string{"continue": "cancel", "cancel": "continue"} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"hang": hanging})
+			c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+			for id, now := range []string{says, since} {
+				w.gateway.SetDefinitions(define(t, simple("hang")+"\nonDisconnect: "+now))
+				c.call(fmt.Sprint(id), "hang", `{}`, `{"perdure/idempotency-key":"k","progressToken":1}`).progress()
+			}
+			run := w.runs.only(t)
+			c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+			if says == "cancel" {
+				w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+			} else if got := w.runs.snapshot(run).run.Status; got != runs.Running {
+				t.Errorf("the run is %s", got)
+			}
+		})
+	}
+}
+
 // The last caller to find a run by its key can cancel it, also at another replica.
 func TestCancelOfASharedRun(t *testing.T) {
 	t.Parallel()

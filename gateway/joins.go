@@ -23,8 +23,9 @@ type joins struct {
 	served     *served
 	deliveries *deliveries
 	departures *departures
-	turns      runs.Turns    // of runs, for requests that want to join: each reads the whole history
-	window     time.Duration // in which a call may be one sent again; 0 or less = none
+	outlive    func(definitions.OnDisconnect) bool // what a definition says means that its run continues without its client
+	turns      runs.Turns                          // of runs, for requests that want to join: each reads the whole history
+	window     time.Duration                       // in which a call may be one sent again; 0 or less = none
 	now        func() time.Time
 }
 
@@ -86,6 +87,7 @@ func (j *joins) startOne(ctx context.Context, x *exchange, req runs.StartRequest
 	if err != nil {
 		return started, err
 	}
+	x.setOutlives(j.outlive(run.OnDisconnect))
 	if run.Caller != x.caller.Subject {
 		started.Owner = run.Caller
 	}
@@ -126,6 +128,7 @@ func (j *joins) attach(ctx context.Context, x *exchange, req runs.StartRequest, 
 	case x.params.Meta.IdempotencyKey != "" && !x.forwarded.IsMarked(run.Forwarded): // such as for another tenant
 		return started, errKeyReused
 	case run.Caller == x.caller.Subject && sameArguments(req.Definition, run.Arguments, req.Arguments) && (x.params.Name != scriptTool || run.Digest == req.Definition.Digest()):
+		x.setOutlives(j.outlive(run.OnDisconnect))
 		j.join(ctx, x, &run.Run)
 		return started, nil
 	case x.params.Meta.IdempotencyKey != "":
