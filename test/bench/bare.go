@@ -207,7 +207,26 @@ func (b *bare) run(ctx context.Context, name string, m manner, decide func(conte
 			return err
 		}
 	}
-	return run.Get(ctx, nil)
+	return await(ctx, run)
+}
+
+// missed is after how long the wait for a result begins again: where events follow each
+// other closely, Temporal's poll for the end of a workflow may miss it, and returns after
+// 20 s then.
+const missed = 500 * time.Millisecond
+
+func await(ctx context.Context, run client.WorkflowRun) error {
+	for {
+		wait, cancel := context.WithCancel(ctx) // a deadline would make Temporal answer early
+		timer := time.AfterFunc(missed, cancel)
+		err := run.Get(wait, nil)
+		timer.Stop()
+		again := err != nil && wait.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !again {
+			return err
+		}
+	}
 }
 
 func percentile(times []time.Duration, p float64) float64 {
