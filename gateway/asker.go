@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -140,8 +141,14 @@ func (s *asker) holds(gt *gate, q *question) (id string) {
 	id = s.on.tokens.seal(questionPurpose, q)
 	gt.asked = append(gt.asked, id)
 	gt.due = s.on.tokens.time().Add(s.on.timing.ReaskAfter)
-	s.on.questions.open(id, s)
+	s.on.questions.open(id, s, s.known(gt))
 	return id
+}
+
+// known is what an answer to an elicitation needs of the run.
+func (s *asker) known(gt *gate) *runs.Run {
+	return &runs.Run{ID: s.at.Run, Tool: toolOf(s.at.Run), Caller: cmp.Or(s.at.Owner, s.x.caller.Subject),
+		Elicitations: []runs.Elicitation{gt.Elicitation}}
 }
 
 // way reports how the client is asked about an elicitation. A client that waits for a

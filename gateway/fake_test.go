@@ -33,9 +33,11 @@ type fakeRuns struct {
 
 	startErr func() error // before every Start
 	getErr   func() error // before every Get
-	late     bool         // List knows of nothing yet
-	away     bool         // the index is
-	ctx      context.Context
+
+	answerErr func() error // before every Answer
+	late      bool         // List knows of nothing yet
+	away      bool         // the index is
+	ctx       context.Context
 
 	mu     sync.Mutex
 	news   chan struct{} // closed at the next change
@@ -222,6 +224,11 @@ func (f *fakeRuns) Show(ctx context.Context, id runs.RunID) (*runs.Detail, error
 func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs.Decision, error) {
 	var decision runs.Decision
 	var err error
+	if f.answerErr != nil {
+		if err := f.answerErr(); err != nil {
+			return decision, err
+		}
+	}
 	f.change(func() {
 		f.answer = append(f.answer, a)
 		if f.idle {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
@@ -114,7 +113,7 @@ func MayCallFrom(p *auth.Policy, caller string, who auth.Identity, d *definition
 // linkable reports whether no client has a schema of a run's output. The run belongs to
 // a definition, under any names and versions that are offered.
 func (l *listing) linkable(id runs.RunID) bool {
-	name, _, _ := strings.Cut(string(id), "/")
+	name := toolOf(id)
 	known := runs.IsSentScript(id)
 	for _, c := range l.composites {
 		if c.def.Name != name {

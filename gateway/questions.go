@@ -26,17 +26,18 @@ type questions struct {
 }
 
 type asked struct {
-	by      any // who asked
+	by      any       // who asked
+	run     *runs.Run // as the asker, who follows it, knows it: what answer needs of it
 	replied atomic.Bool
 }
 
-func (qs *questions) open(id string, by any) {
+func (qs *questions) open(id string, by any, run *runs.Run) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if qs.asked == nil {
 		qs.asked = map[string]*asked{}
 	}
-	qs.asked[id] = &asked{by: by}
+	qs.asked[id] = &asked{by: by, run: run}
 }
 
 // close reports whether the client has not answered here.
@@ -113,7 +114,7 @@ func (qs *questions) settle(ctx context.Context, c *client, r *reply) (status in
 		return qs.unanswered(ctx, a, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
-	run, err := qs.runs.Get(ctx, q.Run)
+	run, err := qs.runOf(ctx, r)
 	if err == nil {
 		_, err = qs.answer(ctx, c, run, about{q.Gate, q.Asks, q.name()}, r.result)
 	}
@@ -129,6 +130,15 @@ func (qs *questions) settle(ctx context.Context, c *client, r *reply) (status in
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusAccepted
+}
+
+// runOf is the run that a reply is to. Who has asked in this process follows the run, so it
+// need not be read.
+func (qs *questions) runOf(ctx context.Context, r *reply) (*runs.Run, error) {
+	if r.asked != nil {
+		return r.asked.run, nil
+	}
+	return qs.runs.Get(ctx, r.to.Run)
 }
 
 // unanswered has the run note what became of a question. The stream that asked
@@ -195,8 +205,8 @@ func sent(err error) bool {
 	return errors.Is(err, runs.ErrUnchecked) || errors.Is(err, runs.ErrUntaken) || errors.Is(err, runs.ErrQuarantined)
 }
 
-// answer passes a client's answer to an elicitation of a run on, which was read just now,
-// and gives the run as it was with the decision; nil = it is to be read. If another answer
+// answer passes a client's answer to an elicitation of a run on, which was read just now or
+// is followed, and gives the run as it was with the decision; nil = it is to be read. If another answer
 // was first, that is no error. The caller in the run decides: a token may be older than the run,
 // where a business key gave two the same ID.
 func (qs *questions) answer(ctx context.Context, c *client, run *runs.Run, to about, raw json.RawMessage) (*runs.Run, error) {

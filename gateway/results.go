@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
-	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -58,8 +57,7 @@ func (rs *results) ended(c *client, id runs.RunID, o *runs.Outcome) *result {
 
 // pending makes the handle on a run.
 func (rs *results) pending(id runs.RunID, open []runs.Elicitation, running []string) *handle {
-	tool, _, _ := strings.Cut(string(id), "/")
-	h := &handle{Status: statusRunning, RunID: id, Tool: tool, Running: running}
+	h := &handle{Status: statusRunning, RunID: id, Tool: toolOf(id), Running: running}
 	if rs.awaits {
 		h.Next = &nextCall{Tool: awaitTool, Arguments: map[string]any{"runId": id}}
 	}

@@ -79,8 +79,13 @@ func (r *rights) permittedOn(ctx context.Context, who auth.Identity, action auth
 // mayAnswer reports whether a client may answer a question of a run for which it has a
 // token. Owner is the run's caller, "" = the client's own.
 func (r *rights) mayAnswer(c *client, id runs.RunID, owner string, e runs.Elicitation) bool {
+	return r.policy.May(c.who, auth.Answer, auth.Object{Tool: toolOf(id), Owner: cmp.Or(owner, c.caller.Subject), Approvers: e.Approvers})
+}
+
+// toolOf is the tool of a run, which its ID begins with.
+func toolOf(id runs.RunID) string {
 	tool, _, _ := strings.Cut(string(id), "/")
-	return r.policy.May(c.who, auth.Answer, auth.Object{Tool: tool, Owner: cmp.Or(owner, c.caller.Subject), Approvers: e.Approvers})
+	return tool
 }
 
 // allSteps reports which call that the run would surely make would be denied: there is

@@ -1016,7 +1016,8 @@ func TestRunsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"gated": gated})
 	var back atomic.Bool
-	w.runs.getErr = func() error {
+	w.runs.getErr = func() error { return runs.ErrUnavailable }
+	w.runs.answerErr = func() error {
 		if back.Load() {
 			return nil
 		}
@@ -1024,9 +1025,9 @@ func TestRunsThatCannotBeRead(t *testing.T) {
 	}
 	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
 	stream := c.call("1", "gated", `{}`, "")
-	id, _, _ := stream.asked() // from the event alone
+	id, _, _ := stream.asked() // from the event alone, which is enough for its answer as well
 	if got := c.reply(id, `{"action":"cancel"}`); got != http.StatusServiceUnavailable {
-		t.Errorf("an answer while the run cannot be read: HTTP %d", got)
+		t.Errorf("an answer that cannot be sent: HTTP %d", got)
 	}
 	back.Store(true)
 	c.reply(id, `{"action":"cancel"}`)

@@ -62,8 +62,10 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 		return Decision{}, fmt.Errorf("answering run %s: %w", id, err)
 	}
 	news := as.news.subscribe(id)
+	news.forAnswer(a.Asked != "")
 	followed := a.Run != nil && a.Run.execution != "" && news != nil
 	defer func() {
+		news.forAnswer(false)
 		if followed {
 			as.fresh.add(id, a.Run.execution, news)
 			return

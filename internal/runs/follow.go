@@ -17,7 +17,8 @@ const callTimeout = time.Minute
 type Interest int
 
 // The interests. Where only essentials are wanted, the end of the run, its elicitations
-// and the attendance of others come as soon as ever. All other events may come late by
+// and the attendance of others come as soon as ever. All other events, and the closing of
+// the last elicitation by an answer that a client gives to this process, may come late by
 // half a second while the run is executed, and not at all before its end.
 const (
 	AllEvents Interest = iota

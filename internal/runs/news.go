@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,13 +35,16 @@ type subscription struct {
 	id   RunID
 	came chan struct{} // has an element while there is news that was not awaited
 
-	news change // all of it together; of the lock of News
+	// Of the lock of News:
+	news    change // all of it together
+	answers bool   // it is for an answer to what a client was asked
 }
 
 // A change is what this process has given Temporal of a run. The zero value is of its calls
 // and waits only.
 type change struct {
 	pressing bool                    // of more: the run ends, its elicitations change, or a request attends
+	resumes  bool                    // pressing only because the last open elicitation is closed
 	memo     *commonpb.Memo          // with the state that the run publishes; nil = it does not
 	end      *historypb.HistoryEvent // with which the run completes, as Temporal will have it, but for its number; nil = it does not
 }
@@ -76,7 +80,11 @@ func (n *News) DialOption() grpc.DialOption {
 
 // changeOf reads the commands with which a workflow task ends.
 func changeOf(commands []*commandpb.Command) (c change) {
+	other := false // is pressing
 	for _, command := range commands {
+		if status := command.GetUpsertWorkflowSearchAttributesCommandAttributes().GetSearchAttributes().GetIndexedFields()[workflows.AttrStatus]; status != nil {
+			c.resumes = string(status.GetData()) == strconv.Quote(string(workflows.Running))
+		}
 		switch command.GetCommandType() {
 		case enumspb.COMMAND_TYPE_SCHEDULE_ACTIVITY_TASK, enumspb.COMMAND_TYPE_REQUEST_CANCEL_ACTIVITY_TASK, enumspb.COMMAND_TYPE_RECORD_MARKER,
 			enumspb.COMMAND_TYPE_START_TIMER, enumspb.COMMAND_TYPE_CANCEL_TIMER, enumspb.COMMAND_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
@@ -88,8 +96,11 @@ func changeOf(commands []*commandpb.Command) (c change) {
 		}
 		if m := command.GetModifyWorkflowPropertiesCommandAttributes().GetUpsertedMemo(); m.GetFields()[workflows.MemoState] != nil {
 			c.memo = m
+			continue
 		}
+		other = true
 	}
+	c.resumes = c.resumes && c.memo != nil && !other
 	return c
 }
 
@@ -111,12 +122,21 @@ func attends(task *workflowservice.PollWorkflowTaskQueueResponse) bool {
 	})
 }
 
+// answering reports whether a client's answer is being given to a run that at most one other
+// follows here, the client's own request: who has answered knows what that closes. The lock
+// is held.
+func (n *News) answering(id RunID) bool {
+	all := n.subscriptions[id]
+	return len(all) <= 2 && slices.ContainsFunc(all, func(s *subscription) bool { return s.answers })
+}
+
 // publish brings a change to all that have subscribed.
 func (n *News) publish(id RunID, c change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	pressing := c.pressing && !(c.resumes && n.answering(id))
 	for _, s := range n.subscriptions[id] {
-		s.news.pressing = s.news.pressing || c.pressing
+		s.news.pressing = s.news.pressing || pressing
 		if c.memo != nil {
 			s.news.memo = c.memo
 		}
@@ -141,6 +161,16 @@ func (n *News) subscribe(id RunID) *subscription {
 	defer n.mu.Unlock()
 	n.subscriptions[id] = append(n.subscriptions[id], s)
 	return s
+}
+
+// forAnswer notes whether a subscription is for a client's answer.
+func (s *subscription) forAnswer(is bool) {
+	if s == nil {
+		return
+	}
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.answers = is
 }
 
 func (s *subscription) cancel() {

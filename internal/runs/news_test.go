@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,4 +276,63 @@ func TestFreshRunIsReplaced(t *testing.T) {
 	if r, ok := f.take("a"); !ok || r.execution != "1" {
 		t.Errorf("took %+v, %t", r, ok)
 	}
+}
+
+// TestClosingIsKnown: the closing of the last elicitation by a client's answer is not pressing
+// for the one who follows the run beside that answer.
+func TestClosingIsKnown(t *testing.T) {
+	t.Parallel()
+	state, err := converter.GetDefaultDataConverter().ToPayload(workflows.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memo := &commandpb.Command{CommandType: enumspb.COMMAND_TYPE_MODIFY_WORKFLOW_PROPERTIES, Attributes: &commandpb.Command_ModifyWorkflowPropertiesCommandAttributes{
+		ModifyWorkflowPropertiesCommandAttributes: &commandpb.ModifyWorkflowPropertiesCommandAttributes{
+			UpsertedMemo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoState: state}}}}}
+	closes := []*commandpb.Command{shows(t, workflows.Running), memo}
+	for name, tc := range map[string]struct {
+		commands  []*commandpb.Command
+		answers   bool // the client of the one who follows
+		followers int
+		pressing  bool
+	}{
+		"closed by its answer":     {closes, true, 1, false},
+		"closed elsewhere":         {closes, false, 1, true},
+		"closed for another":       {closes, true, 2, true},
+		"another one is open":      {[]*commandpb.Command{shows(t, workflows.Waiting), memo}, true, 1, true},
+		"another one opens":        {slices.Concat(closes, []*commandpb.Command{shows(t, workflows.Waiting), memo}), true, 1, true},
+		"the run ends with that":   {slices.Concat(closes, []*commandpb.Command{completion(nil)}), true, 1, true},
+		"only the state has other": {[]*commandpb.Command{memo}, true, 1, true},
+	} {
+		n := NewNews()
+		answer := n.subscribe("a")
+		answer.forAnswer(tc.answers)
+		var followers []*subscription
+		for range tc.followers {
+			followers = append(followers, n.subscribe("a"))
+		}
+		n.publish("a", changeOf(tc.commands))
+		for _, f := range followers {
+			if got := f.latest(); got.pressing != tc.pressing || got.memo == nil {
+				t.Errorf("%s: pressing %t with %v", name, got.pressing, got.memo)
+			}
+		}
+		answer.forAnswer(false)
+		n.publish("a", changeOf(closes))
+		if !followers[0].latest().pressing {
+			t.Errorf("%s: not pressing once the answer is given", name)
+		}
+	}
+}
+
+// shows is the command with which a run shows a status.
+func shows(t *testing.T, s workflows.Status) *commandpb.Command {
+	t.Helper()
+	value, err := converter.GetDefaultDataConverter().ToPayload(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &commandpb.Command{CommandType: enumspb.COMMAND_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, Attributes: &commandpb.Command_UpsertWorkflowSearchAttributesCommandAttributes{
+		UpsertWorkflowSearchAttributesCommandAttributes: &commandpb.UpsertWorkflowSearchAttributesCommandAttributes{
+			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.AttrStatus: value}}}}}
 }

@@ -348,8 +348,9 @@ type Answer struct {
 	Content  json.RawMessage // for accept
 	By       string          // who answers
 	Via      Channel         // by which the answer comes
-	// Run is the run as it was read a moment ago; nil = it is read. Who has read it may
-	// follow it afterwards without another look.
+	// Run is the run as it was read a moment ago, or as one who follows it knows it, with
+	// its elicitation; nil = it is read. Who has read it may follow it afterwards without
+	// another look.
 	Run *Run
 	// Allowed reports whether an elicitation is for the one who answers; nil = it is.
 	Allowed func(Elicitation) bool
