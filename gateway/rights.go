@@ -29,6 +29,9 @@ func (r *rights) allow(who auth.Identity, action auth.Action, on auth.Object) bo
 	return r.policy.May(who, action, on)
 }
 
+// ruled reports whether there are rules at all.
+func (r *rights) ruled() bool { return r.policy.Ruled() }
+
 // mayCall reports whether the identity may call a composite tool directly.
 func (r *rights) mayCall(who auth.Identity, d *definitions.Definition) bool {
 	return MayCall(r.policy, who, d)

@@ -59,7 +59,7 @@ func (s *starts) startNow(ctx context.Context, x *exchange, c *composite) (runs.
 	s.deposits.deposit(ctx, x.who, s.tools.backendsOf(c.def, tools)...)
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: s.rights.policy.Ruled(), ScriptLimits: s.limits, MaxDepth: s.maxDepth}
+	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: s.rights.ruled(), ScriptLimits: s.limits, MaxDepth: s.maxDepth}
 	if !x.forwarded.Nothing() {
 		req.Keep = s.deposits.keeper(x.caller.Subject, x.forwarded)
 	}
