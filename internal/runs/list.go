@@ -22,6 +22,30 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
+// A Filter selects runs. The zero value selects all that callers have called.
+type Filter struct {
+	// Called selects also runs that steps have called; what they ask is asked by those that
+	// called them. Of quarantined runs these are always selected: operators decide about each.
+	Called  bool
+	Request string // name that StartRequest or Attach gave
+	Tool    string
+	Status  Status
+	Caller  string
+	Waiting bool // for a person
+	// WaitingFor is one of the things that runs wait for: NoWorker, or as in
+	// workflows.AttrWaiting. "" = no filter.
+	WaitingFor string
+
+	// EndedEarly selects runs that ended without completing (see Run.EndedEarly).
+	EndedEarly bool
+	// Errors reads the error of each run that ended without completing from its history.
+	Errors bool
+
+	Since time.Time
+	Query string // more conditions in Temporal's list filter; "" = none
+	Limit int    // 0 = 50
+}
+
 // Lists find and count runs, by Temporal's index.
 type lists struct {
 	reader

@@ -378,27 +378,3 @@ type Decision struct {
 // StepHeld is the status of a call that was not made, since the limits of its
 // backend held it back. The same call follows.
 const StepHeld = history.StepHeld
-
-// A Filter selects runs. The zero value selects all that callers have called.
-type Filter struct {
-	// Called selects also runs that steps have called; what they ask is asked by those that
-	// called them. Of quarantined runs these are always selected: operators decide about each.
-	Called  bool
-	Request string // name that StartRequest or Attach gave
-	Tool    string
-	Status  Status
-	Caller  string
-	Waiting bool // for a person
-	// WaitingFor is one of the things that runs wait for: NoWorker, or as in
-	// workflows.AttrWaiting. "" = no filter.
-	WaitingFor string
-
-	// EndedEarly selects runs that ended without completing (see Run.EndedEarly).
-	EndedEarly bool
-	// Errors reads the error of each run that ended without completing from its history.
-	Errors bool
-
-	Since time.Time
-	Query string // more conditions in Temporal's list filter; "" = none
-	Limit int    // 0 = 50
-}
