@@ -65,15 +65,15 @@ func Probe(ctx context.Context, c client.Client, namespace string) (time.Time, e
 }
 
 // crowded reports whether Temporal turned a request down only because there are many at
-// the time, in a namespace or for a workflow.
+// the time. A workflow that is busy is none of them: while Temporal's database hangs, each
+// probe waits for that of another process.
 func crowded(err error) bool {
 	var exhausted *serviceerror.ResourceExhausted
 	if !errors.As(err, &exhausted) {
 		return false
 	}
 	switch exhausted.Cause {
-	case enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, enumspb.RESOURCE_EXHAUSTED_CAUSE_CONCURRENT_LIMIT, enumspb.RESOURCE_EXHAUSTED_CAUSE_BUSY_WORKFLOW,
-		enumspb.RESOURCE_EXHAUSTED_CAUSE_APS_LIMIT, enumspb.RESOURCE_EXHAUSTED_CAUSE_OPS_LIMIT:
+	case enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, enumspb.RESOURCE_EXHAUSTED_CAUSE_APS_LIMIT, enumspb.RESOURCE_EXHAUSTED_CAUSE_OPS_LIMIT:
 		return true
 	}
 	return false

@@ -17,12 +17,12 @@ import (
 )
 
 // TestProbeAtALimit: a Temporal that turns requests down because there are many is not
-// away; one whose storage is at its limit is.
+// away; one whose storage is at its limit is, and so is one that does not finish a probe.
 func TestProbeAtALimit(t *testing.T) {
 	t.Parallel()
 	for cause, want := range map[enumspb.ResourceExhaustedCause]error{
 		enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT:                 nil,
-		enumspb.RESOURCE_EXHAUSTED_CAUSE_BUSY_WORKFLOW:             nil,
+		enumspb.RESOURCE_EXHAUSTED_CAUSE_BUSY_WORKFLOW:             runs.ErrUnavailable,
 		enumspb.RESOURCE_EXHAUSTED_CAUSE_SYSTEM_OVERLOADED:         runs.ErrUnavailable,
 		enumspb.RESOURCE_EXHAUSTED_CAUSE_PERSISTENCE_STORAGE_LIMIT: runs.ErrUnavailable,
 	} {

@@ -34,7 +34,7 @@ const (
 // memoryLimit is Go's memory limit in bytes; math.MaxInt64 = none.
 func memoryLimit() int64 { return debug.SetMemoryLimit(-1) }
 
-// A memoryGauge reports whether a process has memory for more tasks: until three quarters of its
+// A memoryGauge reports whether a process has memory for more tasks: until two thirds of its
 // limit are in use. Above half of it, workers drop the runs that they keep. It is safe for
 // concurrent use.
 type memoryGauge struct {
@@ -54,7 +54,7 @@ func newMemoryGauge(limit int64) *memoryGauge {
 	if limit == math.MaxInt64 {
 		return &memoryGauge{most: math.MaxUint64, used: usedMemory}
 	}
-	return &memoryGauge{most: uint64(limit / 4 * 3), used: usedMemory}
+	return &memoryGauge{most: uint64(limit / 3 * 2), used: usedMemory}
 }
 
 // usedMemory is what objects take that live, or died since the last collection.

@@ -24,20 +24,22 @@ func TestDatabaseOfAnotherNamespace(t *testing.T) {
 	}
 	wrong.args = slices.Clone(wrong.args)
 	wrong.args[slices.Index(wrong.args, "--namespace")+1] = "other"
-	own.start() // the database is its namespace's from then on
-	own.kill()
-	execute(t, pg, "perdure", "insert into perdure.run_values (id, run, data, checked) values ('v', 'put/gone', 'x', now() - interval '2 hours')")
-	kept := func() (n int) {
+	count := func(table string) (n int) {
 		c, err := pgx.Connect(t.Context(), pg.URL("perdure"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close(t.Context())
-		if err := c.QueryRow(t.Context(), "select count(*) from perdure.run_values").Scan(&n); err != nil {
+		if err := c.QueryRow(t.Context(), "select count(*) from perdure."+table).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
+	own.start()
+	until(t, "the database to belong to the namespace", func() bool { return count("installation") == 1 })
+	own.kill()
+	execute(t, pg, "perdure", "insert into perdure.run_values (id, run, data, checked) values ('v', 'put/gone', 'x', now() - interval '2 hours')")
+	kept := func() int { return count("run_values") }
 	wrong.start()
 	until(t, "the log to say it", func() bool {
 		log := wrong.output.String()
