@@ -22,8 +22,8 @@ import (
 
 // TestAttackLargeValuesAtOnce: runs that hold large values, many at once, do not take the
 // memory of their worker beyond that of its container, whose limit is nine tenths of it.
+// It runs alone: beside other programs, a worker has too little time to collect garbage.
 func TestAttackLargeValuesAtOnce(t *testing.T) {
-	t.Parallel()
 	const limit, count = 200, 16 // MB; runs of 5 MB values
 	pg := pgtest.Start(t)
 	execute(t, pg, "postgres", "create database perdure")
@@ -76,8 +76,8 @@ func TestAttackLargeValuesAtOnce(t *testing.T) {
 	t.Logf("%d runs in %s", count, time.Since(began))
 	got := peak()
 	t.Logf("%d MB", got)
-	if got > limit/9*10 {
-		t.Errorf("the worker took %d MB, where its container has %d", got, limit/9*10)
+	if got > limit*10/9 {
+		t.Errorf("the worker took %d MB, where its container has %d", got, limit*10/9)
 	}
 }
 
