@@ -109,10 +109,8 @@ func (c *subject) foreignName(n node, name string) string {
 	case root == "steps":
 		return ": a script has no steps; keep what a call gives in a variable"
 	}
-	for _, meant := range template.SortedKeys(foreignNames) {
-		if slices.Contains(foreignNames[meant], root) {
-			return ": write " + meant
-		}
+	if meant := meantBy(foreignNames, root); meant != "" {
+		return ": write " + meant
 	}
 	return ""
 }

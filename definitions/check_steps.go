@@ -50,8 +50,14 @@ var meantTypes = map[string][]string{
 // meantStepType says what to write for a type of steps that other systems have; "" = not
 // known.
 func meantStepType(written string) string {
-	for _, meant := range template.SortedKeys(meantTypes) {
-		if slices.Contains(meantTypes[meant], strings.ToLower(written)) {
+	return meantBy(meantTypes, strings.ToLower(written))
+}
+
+// meantBy is what to write for a word, in a table of words by what to write; "" = it has
+// none for that.
+func meantBy(table map[string][]string, word string) string {
+	for _, meant := range template.SortedKeys(table) {
+		if slices.Contains(table[meant], word) {
 			return meant
 		}
 	}

@@ -8,24 +8,33 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// An Adviser is a struct that Decode reads a mapping into, and that knows what people
-// mean who write keys and values of other systems. Both methods give words that follow a
-// message, such as ": write x"; "" = not known. They are called when the mapping has been
-// read, but for its mistakes.
-type Adviser interface {
-	// AdviseKey is about a key that the mapping does not have.
+// A KeyAdviser is a struct that Decode reads a mapping into, and that knows what people
+// mean who write keys of other systems.
+type KeyAdviser interface {
+	// AdviseKey says what to write for a key that the mapping does not have, as words that
+	// follow a message, such as ": write x"; "" = not known. It is called when the mapping
+	// has been read, but for its mistakes.
 	AdviseKey(key string, value *yaml.Node) string
+}
+
+// A ValueAdviser is the same for values.
+type ValueAdviser interface {
 	// AdviseValue is about a value of another form than its key has, or about an element of
-	// its list.
+	// its list; see AdviseKey.
 	AdviseValue(key string, value *yaml.Node) string
 }
 
-// advised are keys of other systems for which there is no key here, by the name with which
-// they are looked up: in lower case, without punctuation.
+// PlainKey is a key in lower case, without punctuation: one and the same however people
+// spell it.
+func PlainKey(key string) string {
+	return strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))
+}
+
+// advised are keys of other systems for which there is no key here, as PlainKey has them.
 type advised map[string]string
 
 func (a advised) key(key string) string {
-	return a[strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))]
+	return a[PlainKey(key)]
 }
 
 const (
@@ -57,10 +66,10 @@ var stepAdvice = advised{
 	"server": ": the name of a tool has that of its backend, as in github_create_issue", "backend": ": the name of a tool has that of its backend, as in github_create_issue",
 }
 
-// AdviseKey is that of [Adviser].
+// AdviseKey is that of [KeyAdviser].
 func (s *Step) AdviseKey(key string, value *yaml.Node) string {
 	number := value.Kind == yaml.ScalarNode && isNumber(value)
-	switch plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key)); {
+	switch plain := PlainKey(key); {
 	case number && slices.Contains([]string{"retries", "retry", "attempts", "maxretries", "maxattempts", "retrycount"}, plain):
 		return fmt.Sprintf(": write onError: {action: retry, retryCount: %s}", value.Value)
 	case number && slices.Contains([]string{"timeoutminutes", "timeoutmins"}, plain):
@@ -85,7 +94,7 @@ func (s *Step) AdviseKey(key string, value *yaml.Node) string {
 	return fmt.Sprintf(": write a step as {id: …, tool: %s, arguments: {…}}", key)
 }
 
-// AdviseValue is that of [Adviser].
+// AdviseValue is that of [ValueAdviser].
 func (s *Step) AdviseValue(key string, value *yaml.Node) string {
 	switch {
 	case key == "collection" && value.Kind != yaml.ScalarNode:
@@ -120,13 +129,10 @@ var definitionAdvice = advised{
 	"onfailure": adviseFailure, "onerror": adviseFailure, "finally": adviseFailure, "catch": adviseFailure, "errorhandler": adviseFailure,
 }
 
-// AdviseKey is that of [Adviser].
+// AdviseKey is that of [KeyAdviser].
 func (d *Definition) AdviseKey(key string, _ *yaml.Node) string { return definitionAdvice.key(key) }
 
-// AdviseValue is that of [Adviser].
-func (d *Definition) AdviseValue(string, *yaml.Node) string { return "" }
-
-// AdviseKey is that of [Adviser].
+// AdviseKey is that of [KeyAdviser].
 func (o *Output) AdviseKey(key string, _ *yaml.Node) string {
 	if slices.Contains([]string{"type", "additionalProperties", "$schema"}, key) {
 		return ": leave it out; the output is an object"
@@ -134,10 +140,7 @@ func (o *Output) AdviseKey(key string, _ *yaml.Node) string {
 	return ""
 }
 
-// AdviseValue is that of [Adviser].
-func (o *Output) AdviseValue(string, *yaml.Node) string { return "" }
-
-// AdviseKey is that of [Adviser].
+// AdviseKey is that of [KeyAdviser].
 func (p *Property) AdviseKey(key string, _ *yaml.Node) string {
 	if isKeyword(key) {
 		return ": leave it out; an output property has no other keywords of a schema than its type, description and default"
@@ -145,7 +148,7 @@ func (p *Property) AdviseKey(key string, _ *yaml.Node) string {
 	return ""
 }
 
-// AdviseValue is that of [Adviser].
+// AdviseValue is that of [ValueAdviser].
 func (p *Property) AdviseValue(key string, value *yaml.Node) string {
 	if key == "value" && value.Kind == yaml.MappingNode {
 		return ": write properties, each with type, description and value"

@@ -70,8 +70,7 @@ func (d *decoder) unknownKey(p pair, keys []Key, v reflect.Value, given map[stri
 	}
 	near := template.Nearest(p.key, known)
 	advice := ""
-	adviser, _ := v.Addr().Interface().(Adviser)
-	if adviser != nil && near == "" {
+	if adviser, ok := v.Addr().Interface().(KeyAdviser); ok && near == "" {
 		advice = adviser.AdviseKey(p.key, p.value)
 	}
 	switch {
@@ -108,7 +107,7 @@ func (d *decoder) otherKey(p pair, keys []Key, known []string, near string, v re
 func (d *decoder) field(p pair, k Key, v reflect.Value, path string) {
 	before := len(d.diags)
 	d.member(p, v.FieldByIndex(k.Index), path)
-	adviser, ok := v.Addr().Interface().(Adviser)
+	adviser, ok := v.Addr().Interface().(ValueAdviser)
 	if !ok {
 		return
 	}

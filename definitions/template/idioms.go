@@ -137,9 +137,7 @@ func meantExpression(text string, offset int) string {
 		return fmt.Sprintf("; write {{%s}}%s", written, map[bool]string{true: "…{{end}}"}[strings.HasPrefix(written, "if ")])
 	}
 	switch {
-	case loopInBrackets.MatchString(action):
-		return "; a loop is {{range $x := .params.list}}{{$x}}{{end}}, a step of type forEach, or a script"
-	case loopByFunction.MatchString(action):
+	case loopInBrackets.MatchString(action), loopByFunction.MatchString(action):
 		return "; a loop is {{range $x := .params.list}}{{$x}}{{end}}, a step of type forEach, or a script"
 	case foreignVariable.MatchString(action):
 		return "; data is .params.NAME of the call, and .steps.ID.output of a step"

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -55,7 +54,7 @@ func spread(n *yaml.Node, within bool, given, faulty map[spot]bool) {
 var decides = map[string]bool{"command": true, "url": true, "transport": true, "type": true}
 
 // Flags are the settings that flags of commands make, by the keys that people write for
-// them: in lower case, without punctuation.
+// them, as [definitions.PlainKey] has them.
 var Flags = map[string]string{
 	"data": "data", "datadir": "data",
 	"listen": "listen", "port": "listen", "bind": "listen", "addr": "listen",
@@ -67,9 +66,9 @@ var Flags = map[string]string{
 	"loglevel": "log-level", "logging": "log-level", "log": "log-level", "logformat": "log-format",
 }
 
-// AdviseKey is that of [definitions.Adviser]: it says where the setting of a key belongs.
+// AdviseKey is that of [definitions.KeyAdviser]: it says where the setting of a key belongs.
 func (c *configuration) AdviseKey(key string, _ *yaml.Node) string {
-	switch flag := Flags[strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))]; {
+	switch flag := Flags[definitions.PlainKey(key)]; {
 	case key == "mcpServers" || key == "servers":
 		return ": write backends; perdure init FILE writes them so"
 	case key == "definitions":
@@ -80,7 +79,7 @@ func (c *configuration) AdviseKey(key string, _ *yaml.Node) string {
 	return ""
 }
 
-// AdviseValue is that of [definitions.Adviser].
+// AdviseValue is that of [definitions.ValueAdviser].
 func (c *configuration) AdviseValue(key string, value *yaml.Node) string {
 	if key == "backends" && value.Kind == yaml.MappingNode && len(value.Content) > 0 {
 		return fmt.Sprintf(": write each as - {name: %s, …}", value.Content[0].Value)
@@ -88,7 +87,7 @@ func (c *configuration) AdviseValue(key string, value *yaml.Node) string {
 	return ""
 }
 
-// AdviseKey is that of [definitions.Adviser].
+// AdviseKey is that of [definitions.KeyAdviser].
 func (b *backend) AdviseKey(key string, value *yaml.Node) string {
 	switch {
 	case b.Name == "" && value.Kind == yaml.MappingNode:
@@ -101,7 +100,7 @@ func (b *backend) AdviseKey(key string, value *yaml.Node) string {
 	return ""
 }
 
-// AdviseValue is that of [definitions.Adviser]. Words of env and headers are not repeated:
+// AdviseValue is that of [definitions.ValueAdviser]. Words of env and headers are not repeated:
 // they may be secret.
 func (b *backend) AdviseValue(key string, value *yaml.Node) string {
 	switch {

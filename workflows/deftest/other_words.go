@@ -6,10 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// AdviseKey is that of [definitions.Adviser].
-func (c *caseFile) AdviseKey(string, *yaml.Node) string { return "" }
-
-// AdviseValue is that of [definitions.Adviser].
+// AdviseValue is that of [definitions.ValueAdviser].
 func (c *caseFile) AdviseValue(key string, value *yaml.Node) string {
 	if key == "answers" && value.Kind == yaml.MappingNode && len(value.Content) > 0 {
 		return fmt.Sprintf(": write each as {step: %s, action: accept, content: {…}}", value.Content[0].Value)
@@ -17,7 +14,7 @@ func (c *caseFile) AdviseValue(key string, value *yaml.Node) string {
 	return ""
 }
 
-// AdviseKey is that of [definitions.Adviser].
+// AdviseKey is that of [definitions.KeyAdviser].
 func (e *expectation) AdviseKey(key string, value *yaml.Node) string {
 	switch key {
 	case "status", "state", "success", "ok":
@@ -30,7 +27,7 @@ func (e *expectation) AdviseKey(key string, value *yaml.Node) string {
 	return ""
 }
 
-// AdviseValue is that of [definitions.Adviser].
+// AdviseValue is that of [definitions.ValueAdviser].
 func (e *expectation) AdviseValue(key string, value *yaml.Node) string {
 	if key == "error" && value.Kind == yaml.ScalarNode {
 		return ": write {message: TEXT}, or {step: ID}"
@@ -38,7 +35,7 @@ func (e *expectation) AdviseValue(key string, value *yaml.Node) string {
 	return ""
 }
 
-// AdviseKey is that of [definitions.Adviser]. What is no key of a response is meant to be a
+// AdviseKey is that of [definitions.KeyAdviser]. What is no key of a response is meant to be a
 // member of the output.
 func (r *response) AdviseKey(key string, _ *yaml.Node) string {
 	switch key {
@@ -49,6 +46,3 @@ func (r *response) AdviseKey(key string, _ *yaml.Node) string {
 	}
 	return fmt.Sprintf(": write structured: {%s: …}", key)
 }
-
-// AdviseValue is that of [definitions.Adviser].
-func (r *response) AdviseValue(string, *yaml.Node) string { return "" }
