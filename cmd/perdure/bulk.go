@@ -7,6 +7,33 @@ import (
 	"time"
 )
 
+// checkBulk checks --rate and --limit.
+func checkBulk(rate float64, limit int) error {
+	switch {
+	case !(rate >= 0.001 && rate <= 1000): // NaN is neither
+		return usagef("--rate must be from 0.001 to 1000")
+	case limit < 1:
+		return usagef("--limit must be at least 1")
+	}
+	return nil
+}
+
+// finishBulk prints what a command over many items has come to, as text or JSON. It is an
+// error if a person has to look at something.
+func finishBulk(c *console, output string, came fmt.Stringer, notable bool) error {
+	if output == "json" {
+		if err := c.printJSON(came); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintln(c.out, came); err != nil {
+		return err
+	}
+	if notable {
+		return errReported
+	}
+	return nil
+}
+
 // paced does something with each item, at most rate a second, until ctx ends, and shows
 // the progress. What it does describes the item, whether a person has to look at it, and
 // all so far; an error ends it. left is how many items were not reached.

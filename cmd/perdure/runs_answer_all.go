@@ -194,15 +194,5 @@ func (n *bulkAnswered) count(decision runs.Decision, err error) (said string) {
 }
 
 func (b *bulkAnswer) report(n bulkAnswered) error {
-	if b.Output == "json" {
-		if err := b.console.printJSON(n); err != nil {
-			return err
-		}
-	} else if _, err := fmt.Fprintln(b.console.out, n); err != nil {
-		return err
-	}
-	if n.Failed+n.Sent+n.Lost+n.Left > 0 {
-		return errReported
-	}
-	return nil
+	return finishBulk(b.console, b.Output, n, n.Failed+n.Sent+n.Lost+n.Left > 0)
 }

@@ -145,7 +145,7 @@ func (k runsCancelCommand) all(ctx context.Context, c *console) error {
 		return fmt.Sprintf("%s  %s", run.ID, said), failed, fmt.Sprintf("%d cancelled", n.Cancelled), nil
 	})
 	k.noteTarget(c)
-	return k.report(c, n)
+	return finishBulk(c, k.Output, n, n.Failed+n.Left > 0)
 }
 
 // showRunsByTool counts runs by tool and status, with an example of each.
@@ -159,18 +159,4 @@ func showRunsByTool(c *console, list []runs.Run) {
 	for _, kind := range slices.Sorted(maps.Keys(count)) {
 		c.notef("%d of %s, such as %s", count[kind], kind, example[kind])
 	}
-}
-
-func (k runsCancelCommand) report(c *console, n bulkCancelled) error {
-	if k.Output == "json" {
-		if err := c.printJSON(n); err != nil {
-			return err
-		}
-	} else if _, err := fmt.Fprintln(c.out, n); err != nil {
-		return err
-	}
-	if n.Failed+n.Left > 0 {
-		return errReported
-	}
-	return nil
 }

@@ -25,17 +25,6 @@ type bulkResume struct {
 	began       time.Time
 }
 
-// checkBulk checks --rate and --limit.
-func checkBulk(rate float64, limit int) error {
-	switch {
-	case !(rate >= 0.001 && rate <= 1000): // NaN is neither
-		return usagef("--rate must be from 0.001 to 1000")
-	case limit < 1:
-		return usagef("--limit must be at least 1")
-	}
-	return nil
-}
-
 // A bulkReport is what a bulk resumption has come to, or would come to.
 type bulkReport struct {
 	Found          int `json:"found"`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ var meantFlags = map[string][]string{
 }
 
 var (
-	// unknownWord matches kong's error for a command, argument or flag that there is not.
+	// unknownWord matches kong's error for a command, argument or flag that does not exist.
 	unknownWord = regexp.MustCompile(`^unexpected argument ([^,\s]+)|^unknown flag ([^,\s]+)`)
 	// wrongArgument matches kong's error for an argument that is none of some words.
 	wrongArgument = regexp.MustCompile(`^\[(<[^>]+>)\] must be one of (.*) but got `)
@@ -90,12 +91,10 @@ func meantWord(message string, at *kong.Node) string {
 
 // firstKey is the first key, in order, that has a word and is usable; "" = none.
 func firstKey(table map[string][]string, word string, usable func(string) bool) string {
-	var found []string
-	for key, words := range table {
-		if slices.Contains(words, word) && usable(key) {
-			found = append(found, key)
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		if slices.Contains(table[key], word) && usable(key) {
+			return key
 		}
 	}
-	slices.Sort(found)
-	return strings.Join(found[:min(1, len(found))], "")
+	return ""
 }
