@@ -131,12 +131,9 @@ func between(text, before, after string) string {
 	return found
 }
 
-// TestPostgreSQLGoesAndComesBack has the PostgreSQL behind everything hang: no
-// process is ready, each says so once, the gateways stay reachable and answer that
-// a call is to be made again, and doctor says where to look. When it is back all is
-// well without a restart.
-func TestPostgreSQLGoesAndComesBack(t *testing.T) {
-	t.Parallel()
+// launchMeasured starts gateways and workers with a database that have metrics.
+func launchMeasured(t *testing.T) (*topology.PostgreSQL, *replicas) {
+	t.Helper()
 	pg := pgtest.Start(t)
 	execute(t, pg, "postgres", "create database perdure")
 	r := prepareDatabaseReplicas(t, pg)
@@ -147,6 +144,16 @@ func TestPostgreSQLGoesAndComesBack(t *testing.T) {
 	}
 	putFile(t, file, string(text)+plainDefinitions+"telemetry: {metricsEnabled: true, enablePrometheusMetricsPath: true}\n")
 	r.launch()
+	return pg, r
+}
+
+// TestPostgreSQLGoesAndComesBack has the PostgreSQL behind everything hang: no
+// process is ready, each says so once, the gateways stay reachable and answer that
+// a call is to be made again, and doctor says where to look. When it is back all is
+// well without a restart.
+func TestPostgreSQLGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	pg, r := launchMeasured(t)
 	c := dial(t, r.balancer(t).url(), legacy, nil)
 	r.wroteOnce(t, keyed("put", "before").must(t, c), "before")
 	all := slices.Concat(r.gateways[:], r.workers[:])
@@ -200,16 +207,7 @@ func TestPostgreSQLGoesAndComesBack(t *testing.T) {
 // runs continue, gateways stay ready and say once what is away, and doctor where to look.
 func TestIndexGoesAndComesBack(t *testing.T) {
 	t.Parallel()
-	pg := pgtest.Start(t)
-	execute(t, pg, "postgres", "create database perdure")
-	r := prepareDatabaseReplicas(t, pg)
-	file := filepath.Join(r.dir, "perdure.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	putFile(t, file, string(text)+plainDefinitions+"telemetry: {metricsEnabled: true, enablePrometheusMetricsPath: true}\n")
-	r.launch()
+	pg, r := launchMeasured(t)
 	c := dial(t, r.balancer(t).url(), legacy, nil)
 	execute(t, pg, "postgres", "alter database temporal_visibility allow_connections false")
 	execute(t, pg, "postgres", "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'temporal_visibility'")
