@@ -59,7 +59,7 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 	return a.startNext(ctx, req, now, next)
 }
 
-// callName is the same for calls that are equal, of which one may be the other sent again.
+// callName names a call. Equal calls have the same name: one may be the other, sent again.
 func callName(x *exchange, req runs.StartRequest) string {
 	same := []string{"call", x.callerID, x.params.Name, string(req.Arguments)} // canonical, as Definition.Arguments gives them
 	if version := x.params.Meta.Version; version != "" {

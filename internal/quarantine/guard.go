@@ -60,7 +60,7 @@ type Guard struct {
 	mu      sync.Mutex
 	only    *lone          // the task that is executed alone; nil = none, or it was answered
 	tries   int            // executions alone so far
-	endless map[int]bool   // those of which the code may still be running
+	endless map[int]bool   // tries whose code may still be running
 	stopped bool           // the worker takes no more tasks
 	busy    sync.WaitGroup // tasks being taken, and marks being sent
 }

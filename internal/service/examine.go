@@ -224,7 +224,7 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 		x.ok("search attributes", "all exist")
 	}
 	if at.Index != nil {
-		x.add("index", CheckFailed, at.Index.Error(), "bring Temporal's visibility database back; until then there are no lists, approvals pages and metrics of runs, and what doctor says of held runs may lack some; calls and runs continue")
+		x.add("index", CheckFailed, at.Index.Error(), "bring Temporal's visibility database back; until then there are no lists, approvals pages and metrics of runs, and doctor may not find all held runs; calls and runs continue")
 		return
 	}
 	x.ok("index", "Temporal finds runs")
