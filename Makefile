@@ -67,7 +67,7 @@ test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL,
 	@.ci/test-deps
 	@$(MAKE) --no-print-directory -j3 $(if $(filter output-sync,$(.FEATURES)),-Otarget) test-raced test-waiting test-stored
 	$(REQUIRE) $(GO) test -count=1 -timeout 15m -run '$(COSTLY)' $(COSTING)
-	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 25m -parallel 6 ./program
+	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 45m -parallel 6 ./program
 
 # These go well beside each other: tests of the first one wait for Temporal, mostly, and those
 # of the last one for PostgreSQL.

@@ -66,6 +66,7 @@ type Activities struct {
 	opts     Options
 	line     *backends.Line // of the only backend; nil = nothing is limited
 	onItsWay *transit
+	crowd    *crowd
 }
 
 var _ workflows.Activities = (*Activities)(nil)
@@ -75,7 +76,7 @@ func New(backends Caller, logger *slog.Logger, o Options) *Activities {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Activities{backends: backends, logger: logger, opts: o, onItsWay: &transit{}}
+	return &Activities{backends: backends, logger: logger, opts: o, onItsWay: &transit{}, crowd: newCrowd()}
 }
 
 // Register makes a worker execute the activities.
@@ -90,6 +91,9 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 // left a result or an unknown outcome, and when it is its turn.
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 	began, info := time.Now(), activity.GetInfo(ctx)
+	if call.Execution != "" && call.Execution != info.WorkflowExecution.RunID { // it was under way at the point of a reset, so Temporal has it made again
+		call.SearchHistory = true
+	}
 	ctx, release := backends.Hold(ctx)
 	defer release()
 	departs := a.departure(call, info)
@@ -98,7 +102,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		return workflows.ToolResult{}, err
 	}
 	progress := make(chan backends.Progress, 1)
-	alive := func() func() { return keepAlive(ctx, call.StepPath, progress) }
+	alive := func() func() { return a.crowd.keepAlive(ctx, call.StepPath, progress) }
 	if !info.IsLocalActivity {
 		var done func()
 		ctx, done = underWay(ctx)

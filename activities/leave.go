@@ -86,9 +86,9 @@ func (d *departure) leave(ctx context.Context) error {
 	return d.record(ctx)
 }
 
-// inTurn records with Temporal that a call is about to be sent, unless it must no longer
+// announce records with Temporal that a call is about to be sent, unless it must no longer
 // be. So if the process dies before, the call is known not to have been sent.
-func (d *departure) inTurn(ctx context.Context) error {
+func (d *departure) announce(ctx context.Context) error {
 	if !d.reads {
 		if d.isOver() {
 			return d.held()

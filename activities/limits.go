@@ -26,7 +26,7 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, depa
 		return nil, &heldError{held}
 	}
 	defer pass.End(backends.NoVerdict) // unless it has ended already
-	if err := departs.inTurn(ctx); err != nil {
+	if err := departs.announce(ctx); err != nil {
 		var unseen *heldError
 		if !errors.As(err, &unseen) { // it could not be recorded with Temporal
 			unseen = &heldError{backends.HeldBack{After: presence}}

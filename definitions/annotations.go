@@ -9,10 +9,7 @@ import (
 // ToolNames gives the names of the tools that steps, probes and compensations use, and
 // those visible in scripts, as written, sorted, once each.
 func (d *Definition) ToolNames() []string {
-	var names []string
-	for _, placed := range d.codes() {
-		names = append(names, d.codeTools(placed.code)...)
-	}
+	names := d.Scripts().toolNames()
 	for _, s := range d.Steps {
 		for ; s != nil; s = s.Step {
 			if s.Tool != "" {
@@ -56,7 +53,7 @@ type hintProblem struct {
 }
 
 func (d *Definition) deriveAnnotations(tools Tools, find Definitions) (Annotations, []hintProblem) {
-	floor := d.floor(tools, find)
+	floor := floorOf(d, tools, find)
 	stated := d.Annotations
 	if stated == nil {
 		stated = &Annotations{}
@@ -105,7 +102,7 @@ var broken = map[string]string{
 // A floor names, for each promise, the first called tool that breaks it; "" = none.
 type floor struct{ writes, destroys, repeats, opens string }
 
-func (d *Definition) floor(tools Tools, find Definitions) floor {
+func floorOf(d *Definition, tools Tools, find Definitions) floor {
 	var f floor
 	called, missing := d.Called(find)
 	for _, other := range append([]*Definition{d}, called...) {

@@ -56,7 +56,7 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 		} else if d.Name != "" {
 			c.errorf("name", "duplicate-name", "another definition is named %q, too%s", d.Name, elsewhere(same.At("name")))
 		}
-		if d.Expose != nil && d.Expose.As != "" && !d.Hidden() {
+		if d.Expose.As != "" && !d.Expose.Hidden {
 			if same := offered[d.Expose.As]; same != nil && same.Name != d.Name {
 				c.warnf("expose.as", "duplicate-name", "%s is offered as %q, too%s: only one of them is", same.Name, d.Expose.As, elsewhere(same.At("expose.as")))
 			}
@@ -223,9 +223,6 @@ func (c *checker) definition() {
 // expose checks who sees the tool, and under which name.
 func (c *checker) expose() {
 	e := c.def.Expose
-	if e == nil {
-		return
-	}
 	if e.Hidden && (e.As != "" || e.Groups != nil || e.Subjects != nil) {
 		c.errorf("expose.hidden", "expose", "expose: a tool that is hidden is offered to nobody, under no name")
 	}

@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,6 +10,14 @@ import (
 
 // comparison warns of a value that is compared with a text that it never has.
 func (c *templateCheck) comparison(r read, compared template.Comparison) {
+	where := strings.Join(append([]string{compared.Root}, compared.Path...), ".")
+	if of := c.parameter(compared.Ref)["type"]; of != nil && len(compared.Texts) > 0 {
+		if write := comparedByText[fmt.Sprint(of)]; write != "" {
+			c.readf(r, SeverityWarning, "never-equal", "%s: %s compares .%s, of type %s, with the text %s, which fails: %s",
+				r.label, r.field, where, of, template.Excerpt(compared.Texts[0]), strings.ReplaceAll(write, "VALUE", "."+where))
+			return
+		}
+	}
 	values := c.possible(compared.Ref)
 	if values == nil {
 		return
@@ -18,17 +27,36 @@ func (c *templateCheck) comparison(r read, compared template.Comparison) {
 			continue
 		}
 		c.readf(r, SeverityWarning, "never-equal", "%s: %s compares .%s with %s, which it never is%s; its values are %s",
-			r.label, r.field, strings.Join(append([]string{compared.Root}, compared.Path...), "."), template.Excerpt(text),
+			r.label, r.field, where, template.Excerpt(text),
 			template.DidYouMean(text, values), strings.Join(values, ", "))
 	}
+}
+
+// comparedByText is what to write where a value that is no text is compared with one, by
+// its type.
+var comparedByText = map[string]string{
+	"boolean": "write {{VALUE}} or {{not VALUE}}",
+	"number":  "write the number without quotes",
+	"integer": "write the number without quotes",
+	"array":   `write {{has "x" VALUE}}, or compare one of its elements`,
+	"object":  "compare one of its properties",
+}
+
+// parameter is the schema of the parameter that a reference reads; nil = none is known.
+func (c *templateCheck) parameter(ref template.Ref) map[string]any {
+	if ref.Root != "params" || len(ref.Path) != 1 {
+		return nil
+	}
+	properties, _ := c.def.Parameters["properties"].(map[string]any)
+	schema, _ := properties[ref.Path[0]].(map[string]any)
+	return schema
 }
 
 // possible are the texts that a place of the data may have; nil = not known.
 func (c *templateCheck) possible(ref template.Ref) []string {
 	switch {
-	case ref.Root == "params" && len(ref.Path) == 1:
-		properties, _ := c.def.Parameters["properties"].(map[string]any)
-		return textsOf(properties[ref.Path[0]])
+	case c.parameter(ref) != nil:
+		return textsOf(c.parameter(ref))
 	case ref.Root != "steps" || len(ref.Path) < 2:
 		return nil
 	}
@@ -46,15 +74,15 @@ func (c *templateCheck) possible(ref template.Ref) []string {
 		return []string{"accept", "decline", "cancel"}
 	case len(what) == 2 && what[0] == "content" && s.Type.Traits().Asks && s.DefaultResults.Value == nil:
 		properties, _ := s.Schema.members()["properties"].(map[string]any)
-		return textsOf(properties[what[1]])
+		property, _ := properties[what[1]].(map[string]any)
+		return textsOf(property)
 	}
 	return nil
 }
 
 // textsOf are the values of an enum of texts; nil = the schema has none, or others.
-func textsOf(schema any) (texts []string) {
-	property, _ := schema.(map[string]any)
-	enum, _ := property["enum"].([]any)
+func textsOf(schema map[string]any) (texts []string) {
+	enum, _ := schema["enum"].([]any)
 	for _, value := range enum {
 		text, ok := value.(string)
 		if !ok {

@@ -105,3 +105,17 @@ func (c *graphCheck) after(step string, outcome any) map[string]any {
 	steps[step] = outcome
 	return map[string]any{"params": template.Unknown{}, "steps": steps, "vars": map[string]any{}, "workflow": template.Unknown{}, "forEach": template.Unknown{}}
 }
+
+// meantData says what to write for data that a template takes for a function, since it
+// has no dot before it; "" = no data of the definition has this name.
+func (c *subject) meantData(name string) string {
+	switch {
+	case name == "":
+		return ""
+	case slices.Contains(c.parameterNames(), name):
+		return ".params." + name
+	case c.steps[name] != nil:
+		return ".steps." + name
+	}
+	return ""
+}

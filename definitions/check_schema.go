@@ -21,7 +21,7 @@ func (c *schemaCheck) parameters() {
 	if p["type"] != "object" {
 		c.errorf("parameters.type", "parameters", "parameters must have type: object")
 	}
-	schema, err := c.def.argumentsSchema()
+	schema, err := c.def.arguments.of(c.def.Parameters)
 	var invalid *schemaError
 	switch {
 	case errors.As(err, &invalid):

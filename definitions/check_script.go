@@ -42,7 +42,7 @@ func (c *checker) script(n node) {
 		}
 	}
 	c.pinned(n)
-	program, mistakes := c.def.compileCode(code)
+	program, mistakes := c.def.compiler.compile(code)
 	for _, m := range mistakes {
 		c.scriptMistake(n, m)
 	}

@@ -144,8 +144,8 @@ func (c *templateCheck) text(n node, r read) *template.Template {
 	if t == nil {
 		return nil
 	}
-	if found := t.Foreign(); found != "" {
-		c.readf(r, SeverityWarning, "not-a-template", "%s: %s: %s is taken as text; a template is {{.params.x}} or {{.steps.ID.output.x}}", r.label, r.field, template.Excerpt(found))
+	if found, write := t.Foreign(); found != "" {
+		c.readf(r, SeverityWarning, "not-a-template", "%s: %s: %s is taken as text; %s", r.label, r.field, template.Excerpt(found), write)
 	}
 	if found, offset := t.Character(); found != "" {
 		r.at = offset
@@ -172,6 +172,9 @@ func (c *subject) parse(r read) *template.Template {
 	r.at = -1
 	if syntax, ok := errors.AsType[*template.SyntaxError](err); ok {
 		r.at = syntax.Offset
+		if meant := c.meantData(syntax.Word); meant != "" {
+			err = fmt.Errorf("%q is read as a function: write %s", syntax.Word, meant)
+		}
 	}
 	where := r.label
 	if r.field != "" {

@@ -101,15 +101,20 @@ func (c *callCheck) call(n node, within, name string, values map[string]any) (To
 	return tool, true
 }
 
-// toolHint says which tool may be meant by a name that no tool has, as words that
-// follow a message: one that has it without its prefix, or a near one. "" = not known.
+// toolHint says which tool may be meant by a name that no tool has; "" = not known.
 func (c *surroundings) toolHint(name string) string {
 	if c.allTools == nil {
 		return ""
 	}
+	return ToolHint(name, c.allTools())
+}
+
+// ToolHint says which of tools may be meant by a name that none has, as words that
+// follow a message: one that has it without its prefix, or a near one. "" = not known.
+func ToolHint(name string, tools []Tool) string {
 	var names, same []string
 	plain := strings.ReplaceAll(strings.TrimPrefix(name, "mcp__"), "__", "_") // as some clients name tools
-	for _, t := range c.allTools() {
+	for _, t := range tools {
 		names = append(names, t.Name)
 		if strings.EqualFold(t.Original, name) || strings.EqualFold(Identifier(t.Name), Identifier(plain)) {
 			same = append(same, t.Name)

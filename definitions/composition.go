@@ -28,7 +28,7 @@ func Among(defs []*Definition) Definitions {
 // scripts, as written, sorted, once each.
 func (d *Definition) WorkflowNames() []string {
 	var names []string
-	for _, call := range d.ScriptCalls() {
+	for _, call := range d.Scripts().Calls() {
 		if call.Kind == CallsWorkflow && call.Name != "" {
 			names = append(names, call.Name)
 		}
@@ -104,7 +104,7 @@ func (c *callCheck) callsWorkflow(n node, outputs map[*Step]callee) {
 // scriptWorkflows checks the visible calls of composite tools in a node's script, and
 // the names of their arguments.
 func (c *callCheck) scriptWorkflows(n node) {
-	program, mistakes := c.def.compileCode(&n.step.Code)
+	program, mistakes := c.def.compiler.compile(&n.step.Code)
 	if program == nil || len(mistakes) > 0 {
 		return
 	}
@@ -157,7 +157,7 @@ func (c *callCheck) mayCall(n node, at string, pos Position, workflow string) (*
 		c.report(at, pos, SeverityError, "workflow-cycle", "%s: composite tools call each other: %s", n.label, strings.Join(append([]string{c.def.Title()}, way...), " → "))
 		return nil, false
 	}
-	if other.Hidden() && !other.Admits(c.def.Name) {
+	if other.Expose.Hidden && !other.Expose.Admits(c.def.Name) {
 		c.report(at, pos, SeverityError, "callers", "%s: %s is hidden, and %s is not among its callers: expose.callers of %s names the composite tools that call it", n.label, other.Name, c.def.Name, other.Name)
 		return nil, false
 	}

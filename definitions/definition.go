@@ -102,7 +102,7 @@ type Definition struct {
 	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // of the whole run; 0 = DefaultTimeout
 	FailureMode FailureMode    `yaml:"failureMode,omitempty" json:"failureMode,omitempty"`
 	RunAs       RunAs          `yaml:"runAs,omitempty" json:"runAs,omitempty"`
-	Expose      *Expose        `yaml:"expose,omitempty" json:"expose,omitempty"` // nil = everybody, by its name
+	Expose      Expose         `yaml:"expose,omitempty" json:"expose,omitzero"`
 
 	// BusinessKey is a template over the parameters. Calls of any callers with the same
 	// key mean the same run. "" = each call is a run of its own.
@@ -120,16 +120,14 @@ type Definition struct {
 
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author; without effect
 
-	// Pos is where the definition is. It is not part of the source.
-	Pos Position `yaml:"-" json:"-"`
+	Written `yaml:"-" json:"-"` // not part of the source
 
-	written   *written    // positions of its parts; nil if it was not read from YAML
 	arguments *lazySchema // of Parameters; nil if it was made in Go
-	scripts   *codeCache  // the same
+	compiler  *compiler   // of its scripts; nil if it was made in Go
 }
 
 // Expose says who sees a composite tool, and under which name. It narrows the policy
-// of a server, except for Callers.
+// of a server, except for Callers. The zero value is for everybody.
 type Expose struct {
 	Hidden   bool     `yaml:"hidden,omitempty" json:"hidden,omitempty"`     // only Callers see and call it
 	As       string   `yaml:"as,omitempty" json:"as,omitempty"`             // "" = the server's prefix and the name of the definition
@@ -138,40 +136,18 @@ type Expose struct {
 	Callers  []string `yaml:"callers,omitempty" json:"callers,omitempty"`   // composite tools, or patterns of their names, that may call it for any caller
 }
 
-// Hidden reports whether only Callers may call d.
-func (d *Definition) Hidden() bool { return d.Expose != nil && d.Expose.Hidden }
-
-// Callers gives the composite tools, or patterns of their names, that may call d for
-// any caller.
-func (d *Definition) Callers() []string {
-	if d.Expose == nil {
-		return nil
-	}
-	return d.Expose.Callers
+// HiddenBut is e for a tool that these composite tools may call, and those that e names
+// itself.
+func (e Expose) HiddenBut(callers []string) Expose {
+	e.Hidden, e.Callers = true, slices.Concat(e.Callers, callers)
+	return e
 }
 
-// HiddenBut gives a hidden d that these composite tools may call, and those that it
-// names itself.
-func (d *Definition) HiddenBut(callers []string) *Definition {
-	hidden, expose := d.Clone(), Expose{}
-	if d.Expose != nil {
-		expose = *d.Expose
-	}
-	expose.Hidden, expose.Callers = true, slices.Concat(expose.Callers, callers)
-	hidden.Expose = &expose
-	return hidden
-}
+// Admits reports whether a composite tool is among Callers.
+func (e Expose) Admits(caller string) bool { return MatchesTool(e.Callers, caller) }
 
-// Admits reports whether d names a composite tool among its callers.
-func (d *Definition) Admits(caller string) bool { return MatchesTool(d.Callers(), caller) }
-
-// ExposedName is the name of d for clients of a server with a prefix for names.
-func (d *Definition) ExposedName(prefix string) string {
-	if d.Expose != nil && d.Expose.As != "" {
-		return d.Expose.As
-	}
-	return prefix + d.Name
-}
+// Name is the name of a composite tool for clients of a server with a prefix for names.
+func (e Expose) Name(prefix, tool string) string { return cmp.Or(e.As, prefix+tool) }
 
 // A Step is one node of a definition. Which fields may be set depends on Type.
 type Step struct {

@@ -125,17 +125,6 @@ func ParseModule(text string) (Reference, error) {
 	return ref, nil
 }
 
-// Pending names the published modules that scripts load and that WithModules has not
-// added, sorted, once each. A definition with any cannot run.
-func (d *Definition) Pending() []string {
-	var pending []string
-	for _, placed := range d.codes() {
-		pending = append(pending, placed.code.pending()...)
-	}
-	slices.Sort(pending)
-	return slices.Compact(pending)
-}
-
 // pending reads the texts, so that it also works for scripts with mistakes.
 func (c *Code) pending() []string {
 	var names []string
@@ -154,12 +143,12 @@ func (c *Code) pending() []string {
 // that its scripts load, directly or not. Modules that it has already stay as they
 // are. The diagnostics name those that were not found.
 func (d *Definition) WithModules(find Modules) (*Definition, Diagnostics) {
-	if len(d.Pending()) == 0 {
+	if len(d.Scripts().Pending()) == 0 {
 		return d, nil
 	}
 	with := d.Clone()
 	c := &checker{newSubject(with), &surroundings{}}
-	for _, placed := range with.codes() {
+	for _, placed := range with.Scripts().all {
 		c.pinPublished(placed, find)
 	}
 	return with, c.diags
@@ -168,7 +157,7 @@ func (d *Definition) WithModules(find Modules) (*Definition, Diagnostics) {
 // Clone copies the definition, its steps and its scripts, but not their values.
 func (d *Definition) Clone() *Definition {
 	c := *d
-	c.scripts = &codeCache{}
+	c.compiler = &compiler{}
 	c.Code = d.Code.clone()
 	c.Steps = slices.Clone(d.Steps)
 	for i := range c.Steps {
@@ -239,44 +228,6 @@ func (c *Code) pin(name string, m *Module) {
 	c.Modules[name], c.Pinned[name] = m.Text, &Pin{m.Version, m.Digest()}
 }
 
-// A PinnedModule is a published module within a definition.
-type PinnedModule struct {
-	Load    string `json:"load"` // as scripts name it: text.star@^1.0
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Digest  string `json:"digest"`
-}
-
-// PinnedModules gives the published modules within the definition, by their names in
-// scripts, once each.
-func (d *Definition) PinnedModules() []PinnedModule {
-	var all []PinnedModule
-	for _, placed := range d.codes() {
-		for _, load := range template.SortedKeys(placed.code.Pinned) {
-			name, _, _ := strings.Cut(load, "@")
-			pin := placed.code.Pinned[load]
-			m := PinnedModule{load, name, pin.Version, pin.Digest}
-			if !slices.Contains(all, m) {
-				all = append(all, m)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b PinnedModule) int { return strings.Compare(a.Load, b.Load) })
-	return all
-}
-
-// PinnedAs finds the modules within the definition, for another version of it.
-func (d *Definition) PinnedAs() Modules {
-	return func(ref Reference) (*Module, error) {
-		for _, placed := range d.codes() {
-			if pin := placed.code.Pinned[ref.String()]; pin != nil {
-				return &Module{ref.Name, pin.Version, placed.code.Modules[ref.String()]}, nil
-			}
-		}
-		return nil, fmt.Errorf("%s does not load it", d.Name)
-	}
-}
-
 // pinned checks that modules have the digests of their pins.
 func (c *checker) pinned(n node) {
 	for _, load := range template.SortedKeys(n.step.Pinned) {
@@ -318,19 +269,4 @@ func CheckModule(file string, m *Module, find Modules) Diagnostics {
 		}
 	}
 	return diags
-}
-
-// Loadable says which modules the scripts of the definition lack, and what to do; nil =
-// none.
-func (d *Definition) Loadable() error {
-	if pending := d.Pending(); len(pending) > 0 {
-		name, _, _ := strings.Cut(pending[0], "@")
-		return fmt.Errorf("its script loads %s, which is not published: perdure publish %s", pending[0], name)
-	}
-	for _, placed := range d.codes() {
-		if _, mistakes := d.compileCode(placed.code); len(mistakes) > 0 {
-			return fmt.Errorf("its script cannot run with what it loads: %w", mistakes[:1])
-		}
-	}
-	return nil
 }

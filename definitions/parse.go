@@ -217,6 +217,8 @@ func (p *parser) document(n *yaml.Node) {
 		p.errorf(p.position(n), "foreign", "this is a configuration, not a definition; its definitions are checked with it (--config)")
 	case n.Kind != yaml.MappingNode && n.Kind != yaml.AliasNode:
 		p.errorf(p.position(n), "foreign", "a definition must be a mapping, not %s; several in a file are separated by ---", describeNode(n))
+	case (isForeign(n) || len(n.Content) == 2) && wrapping(n) != "":
+		p.errorf(p.position(n), "foreign", "a definition is not below a key: leave %q out, and write its keys at the start of the line; several in a file are separated by ---", wrapping(n))
 	case isForeign(n):
 		p.errorf(p.position(n), "foreign", "this is no definition of a composite tool: it has neither steps nor a script")
 	default:
@@ -224,8 +226,8 @@ func (p *parser) document(n *yaml.Node) {
 	}
 }
 
-// foreignText is in a file that is no YAML because it is a template, as of Helm.
-var foreignText = regexp.MustCompile(`(?m)^\s*\{\{-? `)
+// foreignText is in a file that is no YAML because it is a template, as of Helm or Jinja.
+var foreignText = regexp.MustCompile(`(?m)^\s*(\{\{-? |\{%[-+]?\s*\w)`)
 
 // commonKeys are keys of a definition that files of other programs have, too.
 var commonKeys = []string{"name", "version", "metadata", "annotations", "tools", "modules", "timeout", "output"}
@@ -251,6 +253,23 @@ func isForeign(n *yaml.Node) bool {
 		}
 	}
 	return strange
+}
+
+// wrapping is the key of a mapping below which definitions are; "" = none.
+func wrapping(n *yaml.Node) string {
+	if has(n, "steps") {
+		return ""
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		inner := n.Content[i+1]
+		if inner.Kind == yaml.SequenceNode && len(inner.Content) > 0 {
+			inner = inner.Content[0]
+		}
+		if has(inner, "steps") || has(inner, "script") {
+			return n.Content[i].Value
+		}
+	}
+	return ""
 }
 
 // has reports whether a mapping has a key.
@@ -343,7 +362,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) *Definition {
 	p.lighten(&def, d)
 	p.requiredFlags(def.Parameters, "parameters", &def, d)
 	p.conditionals(&def, d)
-	def.arguments, def.scripts = &lazySchema{}, &codeCache{}
+	def.arguments, def.compiler = &lazySchema{}, &compiler{}
 	def.written = &written{
 		file:     p.file,
 		lines:    p.lines,

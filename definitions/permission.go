@@ -50,7 +50,7 @@ func (c *permissionCheck) permissions() {
 }
 
 func (c *permissionCheck) permitScript(n node) {
-	program, mistakes := c.def.compileCode(&n.step.Code)
+	program, mistakes := c.def.compiler.compile(&n.step.Code)
 	if program == nil || len(mistakes) > 0 {
 		return
 	}
@@ -66,7 +66,7 @@ func (c *permissionCheck) permitScript(n node) {
 			c.permitWorkflow(n, at, pos, call.name)
 		}
 	}
-	for _, name := range c.def.codeTools(&n.step.Code) { // also those that are only named
+	for _, name := range c.def.compiler.toolNames(&n.step.Code) { // also those that are only named
 		if !slices.Contains(tools, name) {
 			c.permitTool(n, at, c.def.At(at), name)
 		}
@@ -85,7 +85,7 @@ func (c *permissionCheck) permitTool(n node, at string, pos Position, name strin
 
 func (c *permissionCheck) permitWorkflow(n node, at string, pos Position, name string) {
 	other, ok := c.definitions.Find(name)
-	if ok && other.Hidden() && !other.Admits(c.def.Name) { // reported already
+	if ok && other.Expose.Hidden && !other.Expose.Admits(c.def.Name) { // reported already
 		return
 	}
 	if why := c.reach().reference(c.def, name); why != "" {
@@ -146,7 +146,7 @@ func (r reach) patterns(by *Definition, patterns []string) string {
 		}
 	}
 	for _, other := range r.all() {
-		if !MatchesTool(patterns, other.Name) || other.Hidden() && !other.Admits(by.Name) { // a run is refused it
+		if !MatchesTool(patterns, other.Name) || other.Expose.Hidden && !other.Expose.Admits(by.Name) { // a run is refused it
 			continue
 		}
 		if why := r.workflow(by, other); why != "" {
@@ -201,7 +201,7 @@ func (r reach) everything(d *Definition) string {
 			return why
 		}
 	}
-	if why := r.patterns(d, d.ToolPatterns()); why != "" {
+	if why := r.patterns(d, d.Scripts().ToolPatterns()); why != "" {
 		return why
 	}
 	for _, name := range d.WorkflowNames() {

@@ -18,17 +18,17 @@ const maxSearched = 16 << 10
 // YAML changes only white space and escapes of a text: it folds, indents or drops
 // them. So this finds the letter with the same number of letters, other than white
 // space, before it.
-func (d *Definition) within(path, text string, offset int) Position {
-	pos := d.At(path)
-	if d.written == nil || offset < 0 || offset > len(text) {
+func (w Written) within(path, text string, offset int) Position {
+	pos := w.At(path)
+	if w.written == nil || offset < 0 || offset > len(text) {
 		return pos
 	}
-	p, ok := d.written.places[path]
+	p, ok := w.written.places[path]
 	if !ok || max(offset, p.column) > maxSearched {
 		return pos
 	}
 	offset += len(text[offset:]) - len(strings.TrimLeftFunc(text[offset:], unicode.IsSpace))
-	r := d.written.reader(p)
+	r := w.written.reader(p)
 	for _, wanted := range text[:offset] {
 		if unicode.IsSpace(wanted) {
 			continue
@@ -38,7 +38,7 @@ func (d *Definition) within(path, text string, offset int) Position {
 		}
 	}
 	if at, ok := r.next(); ok {
-		return Position{d.written.file, at.line, at.column}
+		return Position{w.written.file, at.line, at.column}
 	}
 	return pos
 }

@@ -56,7 +56,7 @@ func Compile(d *Definition) (*Program, error) {
 	}
 	p := &Program{Definition: d}
 	for _, step := range d.AllSteps() {
-		node, err := d.compileStep(step)
+		node, err := compileStep(step, d.compiler)
 		if err != nil {
 			return nil, fmt.Errorf("step %q: %w", step.ID, err)
 		}
@@ -87,39 +87,18 @@ func (n *Node) FailedOutput() (output any, ok bool) {
 	return nil, false
 }
 
-func (d *Definition) compileStep(step *Step) (*Node, error) {
+// compileStep compiles a step, and those within it; scripts compiles its script.
+func compileStep(step *Step, scripts *compiler) (*Node, error) {
 	n := &Node{Step: step, ID: step.ID, Continues: step.Continues()}
-	t := &n.Templates
-	fields := []struct {
-		name, text string
-		into       **template.Template
-	}{
-		{"condition", step.Condition, &t.Condition},
-		{"message", step.Message, &t.Message},
-		{"collection", step.Collection, &t.Collection},
-		{"collect", step.Collect, &t.Collect},
-		{"for", step.For, &t.For},
-		{"until", step.Until, &t.Until},
-	}
-	var err error
-	for _, f := range fields {
-		if *f.into, err = compileField(f.name, f.text); err != nil {
-			return nil, err
-		}
-	}
-	if t.Arguments, err = template.ParseArgument(orEmpty(step.Arguments), "arguments"); err != nil {
+	err := n.Templates.parse(step)
+	if err != nil {
 		return nil, err
 	}
 	if n.Probe, err = CompileProbe(step.Probe); err != nil {
 		return nil, err
 	}
-	if step.Compensate != nil {
-		if t.Compensation, err = template.ParseArgument(orEmpty(step.Compensate.Arguments), "compensate.arguments"); err != nil {
-			return nil, err
-		}
-	}
 	if step.Code.given() {
-		if n.Script, err = d.compileScript(&step.Code); err != nil {
+		if n.Script, err = scripts.program(&step.Code); err != nil {
 			return nil, err
 		}
 		for _, call := range n.ScriptCalls() {
@@ -129,12 +108,38 @@ func (d *Definition) compileStep(step *Step) (*Node, error) {
 		}
 	}
 	if step.Step != nil {
-		if n.Inner, err = d.compileStep(step.Step); err != nil {
+		if n.Inner, err = compileStep(step.Step, scripts); err != nil {
 			return nil, fmt.Errorf("inner step: %w", err)
 		}
 		n.Inner.Continues = n.Inner.Continues || n.Continues
 	}
 	return n, nil
+}
+
+// parse parses the texts of a step.
+func (t *Templates) parse(step *Step) (err error) {
+	for _, f := range []struct {
+		name, text string
+		into       **template.Template
+	}{
+		{"condition", step.Condition, &t.Condition},
+		{"message", step.Message, &t.Message},
+		{"collection", step.Collection, &t.Collection},
+		{"collect", step.Collect, &t.Collect},
+		{"for", step.For, &t.For},
+		{"until", step.Until, &t.Until},
+	} {
+		if *f.into, err = compileField(f.name, f.text); err != nil {
+			return err
+		}
+	}
+	if t.Arguments, err = template.ParseArgument(orEmpty(step.Arguments), "arguments"); err != nil {
+		return err
+	}
+	if step.Compensate != nil {
+		t.Compensation, err = template.ParseArgument(orEmpty(step.Compensate.Arguments), "compensate.arguments")
+	}
+	return err
 }
 
 func compileField(field, text string) (*template.Template, error) {

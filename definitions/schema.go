@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/perdure/perdure/definitions/template"
 )
@@ -111,7 +112,7 @@ func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
 		}
 	}
 	if d.Parameters != nil {
-		schema, err := d.argumentsSchema()
+		schema, err := d.arguments.of(d.Parameters)
 		if err != nil {
 			return nil, fmt.Errorf("the parameters of %s: %w", d.Name, err)
 		}
@@ -166,26 +167,19 @@ func CheckAnswer(schema, content json.RawMessage) error {
 	if depthOf(answer) > MaxSchemaDepth {
 		return fmt.Errorf("the answer is nested more than %d levels deep", MaxSchemaDepth)
 	}
-	rules, err := decodeObject(schema)
+	s, err := answerSchemaOf(schema)
 	if err != nil {
-		return fmt.Errorf("the schema of the elicitation %w", err)
+		return err
 	}
-	if fields := unasked(answer, rules); fields != nil {
+	if fields := unasked(answer, s.rules); fields != nil {
 		return fmt.Errorf("the answer has fields that were not asked for: %s", strings.Join(fields, ", "))
 	}
-	if len(rules) == 0 {
-		return nil
-	}
-	fillIn(answer, rules)
-	compiled, err := compileSchema(rules, true)
-	if err != nil {
-		return fmt.Errorf("the schema of the elicitation: %w", err)
-	}
-	problems := compiled.violations(answer)
+	fillIn(answer, s.rules)
+	problems := s.compiled.violations(answer)
 	if problems == nil {
 		return nil
 	}
-	properties, _ := rules["properties"].(map[string]any)
+	properties, _ := s.rules["properties"].(map[string]any)
 	for i, p := range problems {
 		property, _ := properties[p.Parameter].(map[string]any)
 		words, _ := property["patternDescription"].(string)
@@ -194,6 +188,33 @@ func CheckAnswer(schema, content json.RawMessage) error {
 		}
 	}
 	return errors.New(problemText(problems))
+}
+
+// An answerSchema is the compiled schema of an elicitation.
+type answerSchema struct {
+	source   string
+	rules    map[string]any
+	compiled *JSONSchema
+}
+
+// lastAnswered is of the last answer: who gives one checks it, and then its run does.
+var lastAnswered atomic.Pointer[answerSchema]
+
+func answerSchemaOf(source json.RawMessage) (*answerSchema, error) {
+	if last := lastAnswered.Load(); last != nil && last.source == string(source) {
+		return last, nil
+	}
+	rules, err := decodeObject(source)
+	if err != nil {
+		return nil, fmt.Errorf("the schema of the elicitation %w", err)
+	}
+	compiled, err := compileSchema(rules, true)
+	if err != nil {
+		return nil, fmt.Errorf("the schema of the elicitation: %w", err)
+	}
+	s := &answerSchema{string(source), rules, compiled}
+	lastAnswered.Store(s)
+	return s, nil
 }
 
 // beyondProperties are keywords by which a schema has more fields than its properties.
@@ -281,14 +302,13 @@ type lazySchema struct {
 	err    error
 }
 
-func (d *Definition) argumentsSchema() (*JSONSchema, error) {
-	if d.arguments == nil { // made in Go
-		return compileSchema(d.Parameters, false)
+// of is the compiled schema of the parameters.
+func (l *lazySchema) of(parameters map[string]any) (*JSONSchema, error) {
+	if l == nil { // of a definition made in Go
+		return compileSchema(parameters, false)
 	}
-	d.arguments.once.Do(func() {
-		d.arguments.schema, d.arguments.err = compileSchema(d.Parameters, false)
-	})
-	return d.arguments.schema, d.arguments.err
+	l.once.Do(func() { l.schema, l.err = compileSchema(parameters, false) })
+	return l.schema, l.err
 }
 
 // schemaValue gives an exact value in the types of the validator.

@@ -167,6 +167,24 @@ func TestCheckAnswer(t *testing.T) {
 	}
 }
 
+// TestAnswerSchemaIsCompiledOnce shows that an answer which is checked again, by its run,
+// finds the schema compiled.
+func TestAnswerSchemaIsCompiledOnce(t *testing.T) { // counts allocations, so nothing runs beside it
+	check := func(schema string) func() {
+		return func() {
+			if err := CheckAnswer(json.RawMessage(schema), json.RawMessage(`{"a":"x"}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	one, other := check(`{"properties":{"a":{"type":"string"}}}`), check(`{"properties":{"a":{"minLength":1}}}`)
+	again := testing.AllocsPerRun(100, one)
+	anew := testing.AllocsPerRun(100, func() { other(); one() }) / 2
+	if again > anew/2 {
+		t.Errorf("checking an answer again takes %v allocations, a first time %v", again, anew)
+	}
+}
+
 func TestDeriveAnnotations(t *testing.T) {
 	t.Parallel()
 	tools := testTools(t)

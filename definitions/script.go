@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/starlark"
@@ -48,34 +47,12 @@ func (d *Definition) AllSteps() []*Step {
 	return append([]*Step{{ID: ScriptID, Type: ScriptStep, Code: d.Code}}, d.Steps...)
 }
 
-// codes gives the scripts of the definition with their paths; "" for its own.
-func (d *Definition) codes() []placedCode {
-	var all []placedCode
-	if d.given() {
-		all = append(all, placedCode{"", &d.Code})
-	}
-	for i, s := range d.Steps {
-		at := fmt.Sprintf("steps[%d]", i)
-		for ; s != nil; s, at = s.Step, at+".step" {
-			if s.given() {
-				all = append(all, placedCode{at, &s.Code})
-			}
-		}
-	}
-	return all
-}
-
-type placedCode struct {
-	path string // of the step
-	code *Code
-}
-
 // Pin reads the files of the definition's scripts, and those that they load, into the
 // definition, so that its source has everything that a run needs. Names are relative
 // to the file of the definition.
 func (d *Definition) Pin(read func(name string) (string, error)) Diagnostics {
 	c := newSubject(d)
-	for _, placed := range d.codes() {
+	for _, placed := range d.Scripts().all {
 		code, at := placed.code, template.AtMember(placed.path, "scriptFile")
 		if code.ScriptFile != "" && code.Script == "" {
 			text, err := read(code.ScriptFile)
@@ -92,21 +69,6 @@ func (d *Definition) Pin(read func(name string) (string, error)) Diagnostics {
 		code.pinModules(read)
 	}
 	return c.diags
-}
-
-// PinnedFiles names the files that Pin reads, relative to the definition's.
-func (d *Definition) PinnedFiles() []string {
-	var files []string
-	for _, placed := range d.codes() {
-		if placed.code.ScriptFile != "" {
-			files = append(files, placed.code.ScriptFile)
-		}
-		for _, name := range template.SortedKeys(placed.code.Modules) {
-			name, _, _ = strings.Cut(name, "@") // a file may replace a published module
-			files = append(files, name)
-		}
-	}
-	return files
 }
 
 // pinModules reads what the script loads. Check reports what cannot be read, at the
@@ -144,118 +106,16 @@ func (c *Code) file() string {
 	return "script"
 }
 
-// A compiledCode is a compiled script with its mistakes.
-type compiledCode struct {
-	program     *starlark.Program
-	diagnostics starlark.Diagnostics
-}
-
-// A codeCache keeps the compiled scripts of a definition, by their texts.
-type codeCache struct {
-	mu       sync.Mutex
-	compiled map[string]compiledCode
-}
-
-// compileCode compiles a script of the definition, once.
-func (d *Definition) compileCode(c *Code) (*starlark.Program, starlark.Diagnostics) {
-	source := starlark.Source{File: c.file(), Text: c.Script, Modules: c.Modules}
-	if d.scripts == nil { // made in Go
-		return ScriptLanguage.Compile(source, starlark.Limits{})
-	}
-	d.scripts.mu.Lock()
-	defer d.scripts.mu.Unlock()
-	key := c.key()
-	known, ok := d.scripts.compiled[key]
-	if !ok {
-		known.program, known.diagnostics = ScriptLanguage.Compile(source, starlark.Limits{})
-		if d.scripts.compiled == nil {
-			d.scripts.compiled = map[string]compiledCode{}
-		}
-		d.scripts.compiled[key] = known
-	}
-	return known.program, known.diagnostics
-}
-
-// key identifies a script by all that compiling it depends on.
-func (c *Code) key() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q%q", c.file(), c.Script)
-	for _, name := range template.SortedKeys(c.Modules) {
-		fmt.Fprintf(&b, "%q%q", name, c.Modules[name])
-	}
-	return b.String()
-}
-
-func (d *Definition) compileScript(c *Code) (*starlark.Program, error) {
-	if c.Script == "" {
-		return nil, fmt.Errorf("there is no script, or the file %q was not read", c.ScriptFile)
-	}
-	program, mistakes := d.compileCode(c)
-	if len(mistakes) > 0 {
-		return nil, mistakes
-	}
-	return program, nil
-}
-
 // Whole reports whether the node is a definition that is a script.
 func (n *Node) Whole() bool { return n.whole }
-
-// codeTools gives the names of tools that a script uses, as written.
-func (d *Definition) codeTools(c *Code) []string {
-	program, mistakes := d.compileCode(c)
-	if len(mistakes) > 0 || program == nil {
-		return nil
-	}
-	var names []string
-	for _, call := range seenCalls(program) {
-		if call.isTool() && call.name != "" {
-			names = append(names, call.name)
-		}
-	}
-	for _, global := range program.Globals() {
-		name := global.Name
-		if global.Member != "" {
-			name += "." + global.Member
-		}
-		names = append(names, name)
-	}
-	return names
-}
-
-// ToolPatterns gives the names and patterns of the tools and composite tools that
-// scripts of the definition may call besides ToolNames and WorkflowNames, sorted,
-// once each.
-func (d *Definition) ToolPatterns() []string {
-	var patterns []string
-	for _, placed := range d.codes() {
-		patterns = append(patterns, placed.code.Tools...)
-	}
-	slices.Sort(patterns)
-	return slices.Compact(patterns)
-}
 
 // NewScript makes a definition that is a script, which is not read from a file.
 // Check finds what is wrong with it.
 func NewScript(name, description, source string) *Definition {
 	return &Definition{
 		Name: name, Description: description, Code: Code{Script: source},
-		arguments: &lazySchema{}, scripts: &codeCache{},
+		arguments: &lazySchema{}, compiler: &compiler{},
 	}
-}
-
-// CallsDynamically reports whether a script of the definition calls a tool, or a
-// composite tool, by a computed name.
-func (d *Definition) CallsDynamically() bool {
-	for _, placed := range d.codes() {
-		program, mistakes := d.compileCode(placed.code)
-		if len(mistakes) > 0 || program == nil {
-			continue
-		}
-		if slices.ContainsFunc(seenCalls(program), func(c seenCall) bool { return c.computed() }) {
-			return true
-		}
-	}
-	return false
 }
 
 // Identifier is the name of a tool or backend as an identifier of a script.
@@ -271,7 +131,11 @@ func FunctionName(tool string) (name string, ok bool) {
 // Spellings are the names of a tool as scripts spell it, in which letters that no identifier
 // has are underscores: github.pull_request for pull-request.
 func Spellings(tool, backend, original string) []string {
-	return []string{Identifier(tool), Identifier(backend) + "." + Identifier(original)}
+	spelled := []string{Identifier(backend) + "." + Identifier(original), Identifier(tool)}
+	if tool == backend+"."+original { // it has no name of its own
+		return spelled[:1]
+	}
+	return spelled
 }
 
 // MatchesTool reports whether one of the names and patterns matches the name of a tool.

@@ -1,6 +1,10 @@
 package definitions
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/perdure/perdure/internal/starlark"
+)
 
 // A ScriptCall is a call at one place of a script, as far as visible without running
 // it.
@@ -14,17 +18,6 @@ type ScriptCall struct {
 
 	Column int  `json:"-"`
 	Surely bool `json:"-"` // it is made once, if the script gets there
-}
-
-// ScriptCalls gives the visible calls of the definition's scripts.
-func (d *Definition) ScriptCalls() []ScriptCall {
-	var calls []ScriptCall
-	for _, placed := range d.codes() {
-		if program, mistakes := d.compileCode(placed.code); len(mistakes) == 0 {
-			calls = append(calls, (&Node{Script: program}).ScriptCalls()...)
-		}
-	}
-	return calls
 }
 
 // CallsByName reports whether the script of the node may call a composite tool by a
@@ -55,8 +48,12 @@ func (n *Node) ScriptCalls() []ScriptCall {
 	if n.Script == nil {
 		return nil
 	}
+	return visibleCalls(n.Script)
+}
+
+func visibleCalls(program *starlark.Program) []ScriptCall {
 	var calls []ScriptCall
-	for _, c := range seenCalls(n.Script) {
+	for _, c := range seenCalls(program) {
 		calls = append(calls, ScriptCall{
 			Kind: c.kind, Name: c.name, Message: c.message, File: c.File, Line: c.Line, Again: c.again(),
 			Column: c.Column, Surely: !c.again() && !c.Maybe && !c.Value,

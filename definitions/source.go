@@ -54,7 +54,7 @@ func FromSource(source []byte) (*Definition, error) {
 	if err := exactFields(reflect.ValueOf(d)); err != nil {
 		return nil, fmt.Errorf("reading the source of a definition: %w", err)
 	}
-	d.arguments, d.scripts = &lazySchema{}, &codeCache{}
+	d.arguments, d.compiler = &lazySchema{}, &compiler{}
 	return d, nil
 }
 

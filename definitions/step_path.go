@@ -115,16 +115,16 @@ func (p StepPath) Undoes() StepPath {
 	return StepPath(step)
 }
 
-// Probe is the path of a probe of the call at p; time counts from 1.
-func (p StepPath) Probe(time int) StepPath {
-	return StepPath(fmt.Sprintf("%s%s%d", p, probePart, time))
+// Probe is the path of a probe of the call at p; nth counts from 1.
+func (p StepPath) Probe(nth int) StepPath {
+	return StepPath(fmt.Sprintf("%s%s%d", p, probePart, nth))
 }
 
 // IsProbe reports whether p is that of a probe.
 func (p StepPath) IsProbe() bool { return strings.Contains(string(p), probePart) }
 
-// Asks is the ID of an elicitation at p; time counts from 1. It is unique in a run.
-func (p StepPath) Asks(time int) string { return string(p.Attempt(time)) }
+// Asks is the ID of an elicitation at p; nth counts from 1. It is unique in a run.
+func (p StepPath) Asks(nth int) string { return string(p.Attempt(nth)) }
 
 // Attempt is the path of one attempt at p; n counts from 1.
 func (p StepPath) Attempt(n int) StepPath { return StepPath(fmt.Sprintf("%s#%d", p, n)) }
@@ -133,8 +133,8 @@ func (p StepPath) Attempt(n int) StepPath { return StepPath(fmt.Sprintf("%s#%d",
 // times is how often.
 func (p StepPath) Redone(times int) StepPath { return StepPath(fmt.Sprintf("%s~%d", p, times)) }
 
-// Time is the time of an ID that Asks made for p; 0 if it did not.
-func (p StepPath) Time(id string) int {
+// Occurrence is the nth of an ID that Asks made for p; 0 if it did not.
+func (p StepPath) Occurrence(id string) int {
 	number, ok := strings.CutPrefix(id, string(p)+"#")
 	if !ok {
 		return 0

@@ -57,7 +57,7 @@ func TestStepPathWithin(t *testing.T) {
 		t.Errorf("b/c is %s, %t", rest, ok)
 	}
 	for id, want := range map[string]int{"ask#3": 3, "ask": 0, "other#3": 0, "ask#x": 0, "ask[1]#2": 0} {
-		if got := StepPath("ask").Time(id); got != want {
+		if got := StepPath("ask").Occurrence(id); got != want {
 			t.Errorf("ask has asked %s for the time %d, want %d", id, got, want)
 		}
 	}

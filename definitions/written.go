@@ -2,6 +2,13 @@ package definitions
 
 import "strings"
 
+// Written is where a definition is, and how it is written there.
+type Written struct {
+	Pos Position
+
+	*written // nil if it was not read from YAML
+}
+
 // written is what a definition keeps of its file.
 type written struct {
 	file     string
@@ -13,36 +20,36 @@ type written struct {
 	resourceName string // metadata.name of that; "" = none
 }
 
-// ResourceName is metadata.name of the resource that d was read from; "" = none.
-func (d *Definition) ResourceName() string {
-	if d.written == nil {
+// ResourceName is metadata.name of the resource that the definition was read from; "" = none.
+func (w Written) ResourceName() string {
+	if w.written == nil {
 		return ""
 	}
-	return d.written.resourceName
+	return w.written.resourceName
 }
 
 // At gives the position of the value at a path, or of the nearest one around it.
-func (d *Definition) At(path string) Position {
-	if d.written == nil {
-		return d.Pos
+func (w Written) At(path string) Position {
+	if w.written == nil {
+		return w.Pos
 	}
 	for ; path != ""; path = parent(path) {
-		if p, ok := d.written.places[path]; ok && p.line > 0 {
-			return Position{d.written.file, p.line, p.column}
+		if p, ok := w.written.places[path]; ok && p.line > 0 {
+			return Position{w.written.file, p.line, p.column}
 		}
 	}
-	return d.Pos
+	return w.Pos
 }
 
 // Place gives the position of the key at a path such as output.properties.text, or of
 // the nearest value around it.
-func (d *Definition) Place(path string) Position {
-	if d.written != nil {
-		if p := d.written.places[path]; p.keyLine > 0 {
-			return Position{d.written.file, p.keyLine, p.keyColumn}
+func (w Written) Place(path string) Position {
+	if w.written != nil {
+		if p := w.written.places[path]; p.keyLine > 0 {
+			return Position{w.written.file, p.keyLine, p.keyColumn}
 		}
 	}
-	return d.At(path)
+	return w.At(path)
 }
 
 // parent gives the path of the value around a path.

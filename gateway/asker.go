@@ -155,7 +155,7 @@ func (s *asker) known(gt *gate) *runs.Run {
 // run by a tool is not sent to the page again: what it gets in the end has the link.
 func (s *asker) way(e *runs.Elicitation) way {
 	switch {
-	case e.Kind != runs.Question:
+	case e.Kind != runs.ForCaller:
 		return notAsked
 	case s.x.canAsk && e.Mode != definitions.URLMode:
 		return byForm
@@ -190,7 +190,7 @@ func (s *asker) requireInput(gates []*gate) (answered bool) {
 		if gt.way == byURL {
 			urls = append(urls, gt.ID)
 		}
-		asks[gt.ID] = gt.Question
+		asks[gt.ID] = gt.Digest
 		if gt.Round != "" {
 			rounds[gt.ID] = gt.Round
 		}

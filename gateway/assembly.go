@@ -38,6 +38,7 @@ type assembly struct {
 // begin makes what there is to call, and what all parts use.
 func (a *assembly) begin() {
 	a.tokens, a.drain = newSealer(a.Key, a.RetiredKeys), newDrain()
+	a.tokens.now = a.Now
 	a.tools = &toolset{backends: a.Catalogue, registry: a.Registry, policy: a.Policy, prefix: a.Prefix,
 		builtIn: map[string]mcp.Tool{}, reasons: map[string]string{}, log: a.Logger}
 	a.rights = &rights{policy: a.Policy, runs: a.Runs, tools: a.tools, maxDepth: a.MaxDepth}
@@ -48,7 +49,7 @@ func (a *assembly) begin() {
 func (a *assembly) follow() {
 	a.served = &served{}
 	a.attendance = &attendance{runs: a.Runs, served: a.served, now: a.tokens.time, log: a.Logger}
-	a.deliveries = &deliveries{runs: a.Runs, answers: a.Answers, window: a.ReattachWindow, ends: make(chan struct{}), log: a.Logger}
+	a.deliveries = &deliveries{runs: a.Runs, answers: a.Answers, window: a.ReattachWindow, now: a.tokens.time, ends: make(chan struct{}), log: a.Logger}
 	a.departures = &departures{runs: a.Runs, calls: a.calls, attendance: a.attendance, served: a.served, deliveries: a.deliveries,
 		drain: a.drain, grace: a.DisconnectGrace, window: a.ReattachWindow, now: a.tokens.time, log: a.Logger}
 	a.questions = &questions{runs: a.Runs, rights: a.rights, tokens: a.tokens, log: a.Logger}

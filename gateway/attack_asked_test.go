@@ -17,7 +17,7 @@ func TestAnswerToADeepQuestion(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("script/main:12/", 100) + "gate"
 	w := newWorld(t, map[string]func(*play){"asks": func(p *play) {
-		p.open(runs.Elicitation{StepID: deep, Message: "Ok?", Question: strings.Repeat("d", 43)})
+		p.open(runs.Elicitation{StepID: deep, Message: "Ok?", Digest: strings.Repeat("d", 43)})
 		p.complete(`{"action":"` + p.answered(deep+"#1").Action + `"}`)
 	}})
 	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
@@ -35,7 +35,7 @@ func TestAnswerToADeepQuestion(t *testing.T) {
 func TestAttackAnswerToWhatIsNotAskedAnyMore(t *testing.T) {
 	t.Parallel()
 	pays := func(p *play) {
-		p.open(runs.Elicitation{StepID: "gate", Message: "Pay 1?", Question: "one"})
+		p.open(runs.Elicitation{StepID: "gate", Message: "Pay 1?", Digest: "one"})
 		p.complete(`{"action":"` + p.answered("gate#1").Action + `"}`)
 	}
 	begin := func(t *testing.T, with ...func(*gateway.Options)) (w *world, resets func()) {
@@ -44,7 +44,7 @@ func TestAttackAnswerToWhatIsNotAskedAnyMore(t *testing.T) {
 			w.runs.change(func() {
 				for _, r := range w.runs.runs {
 					e := &r.run.Elicitations[0]
-					e.Message, e.Question, e.Round = "Pay 1000000?", "two", "again"
+					e.Message, e.Digest, e.Round = "Pay 1000000?", "two", "again"
 				}
 			})
 		}

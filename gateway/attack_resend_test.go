@@ -511,7 +511,7 @@ func TestResentCallInTheNextEra(t *testing.T) {
 		return newest
 	}
 	first := call(-10 * time.Minute)
-	for _, after := range []time.Duration{-time.Second, 0, time.Minute, 20 * time.Minute} {
+	for _, after := range []time.Duration{-time.Second, 0, time.Minute, 20 * time.Minute, 80 * time.Minute} {
 		if got := call(after); got != first || len(w.runs.runs) != 1 {
 			t.Errorf("%s after the era began there are %d runs, want 1", after, len(w.runs.runs))
 		}

@@ -18,7 +18,7 @@ import (
 // not affected.
 func TestAttackStdioLines(t *testing.T) {
 	t.Parallel()
-	const most = 100_000
+	const most = 2_000_000
 	w := newWorld(t, map[string]func(*play){"hang": hanging, "echoed": echoed}, func(o *gateway.Options) {
 		o.MaxRequest, o.Bodies = most, web.NewBodies(4*most, 10*time.Millisecond)
 	})
@@ -33,7 +33,7 @@ func TestAttackStdioLines(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"tools/call",` + params + `}`, `1`},
 		{`{"method":"tools/call",` + params + `,"jsonrpc":"2.0","id" : "a\"b" }`, `"a\"b"`},
 		{`{` + params + `,"id":12345678901234567890,"method":"ping","jsonrpc":"2.0"}`, `12345678901234567890`},
-		{`{"jsonrpc":"2.0","id":2,"method":"ping","params":{"a":[` + strings.Repeat(`0,`, most/4) + `0]}}`, `2`},
+		{`{"jsonrpc":"2.0","id":2,"method":"ping","params":{"a":[` + strings.Repeat(`0,`, 9*most/20) + `0]}}`, `2`},
 		{`{"jsonrpc":"2.0","method":"notifications/x",` + params + `}`, ``},
 		{`{"jsonrpc":"2.0","id":3,"result":{},` + params + `}`, ``},
 		{`[{"jsonrpc":"2.0","id":4,"method":"ping",` + params + `}]`, ``},

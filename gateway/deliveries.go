@@ -17,6 +17,7 @@ type deliveries struct {
 	runs    Runs
 	answers Answers       // nil = none are kept
 	window  time.Duration // in which a call may be one sent again
+	now     func() time.Time
 	ends    chan struct{} // closed when this process ends
 	log     *slog.Logger
 
@@ -161,8 +162,8 @@ func (d *deliveries) wasAnswered(ctx context.Context, callerID string, run *runs
 	since, noted := *run.Closed, time.Now().Add(rollCall)
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
 		delivered, err := d.runs.Delivered(ctx, callerID, run.ID, since)
-		since = time.Now()
-		if err != nil || delivered || since.After(noted) {
+		since = d.now()
+		if err != nil || delivered || time.Now().After(noted) {
 			return delivered, err
 		}
 		select {

@@ -250,7 +250,7 @@ func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs
 			decision = runs.Decision{Action: e.Action, By: e.By}
 			return
 		}
-		if a.Question != "" && a.Question != e.Question {
+		if a.Question != "" && a.Question != e.Digest {
 			err = &runs.InvalidAnswerError{Reason: "something else is asked now"}
 			return
 		}

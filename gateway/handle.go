@@ -33,6 +33,7 @@ type openQuestion struct {
 	// NotTaken reports why the client's last answer was not taken, "" = it gave none.
 	NotTaken string `json:"notTaken,omitempty"`
 	onPage   bool   // it is answered on the approvals page alone
+	unknown  bool   // it asks what became of a call
 }
 
 type nextCall struct {
@@ -41,7 +42,7 @@ type nextCall struct {
 }
 
 func questionOf(e runs.Elicitation) openQuestion {
-	q := openQuestion{StepID: e.StepID, Message: view.Text(e.Message), onPage: e.Mode == definitions.URLMode}
+	q := openQuestion{StepID: e.StepID, Message: view.Text(e.Message), onPage: e.Mode == definitions.URLMode, unknown: e.Kind == runs.Reconciliation}
 	if path := string(e.StepPath); path != e.StepID {
 		q.Path = path
 	}
@@ -138,7 +139,7 @@ func (h *handle) advice() string {
 		case slices.ContainsFunc(h.Questions, func(q openQuestion) bool { return q.onPage }):
 			b.WriteString(" that it can be answered on the approvals page alone, which is closed: the operator of this server has to say in its configuration how people sign in there.")
 		default:
-			b.WriteString(" to answer it, for example with: " + h.answerCommand())
+			b.WriteString(h.answerCommand())
 		}
 	case statusQuarantined:
 		b.Reset()
@@ -157,12 +158,15 @@ func (h *handle) advice() string {
 
 // answerCommand is how a person answers at a terminal.
 func (h *handle) answerCommand() string {
-	if len(h.Questions) < 2 {
-		return fmt.Sprintf("perdure runs answer %s --accept.", h.RunID)
-	}
 	var paths []string
 	for _, q := range h.Questions {
+		if q.unknown {
+			return fmt.Sprintf(" to find out at the backend, and to record it as this says: perdure runs show %s.", h.RunID)
+		}
 		paths = append(paths, cmp.Or(q.Path, q.StepID))
 	}
-	return fmt.Sprintf("perdure runs answer %s --step %s --accept (steps with an open elicitation: %s).", h.RunID, view.ShellWord(paths[0]), strings.Join(paths, ", "))
+	if len(paths) < 2 {
+		return fmt.Sprintf(" to answer it, for example with: perdure runs answer %s --accept.", h.RunID)
+	}
+	return fmt.Sprintf(" to answer it, for example with: perdure runs answer %s --step %s --accept (steps with an open elicitation: %s).", h.RunID, view.ShellWord(paths[0]), strings.Join(paths, ", "))
 }

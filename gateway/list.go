@@ -89,7 +89,7 @@ func isObject(raw json.RawMessage) bool {
 
 // addComposite lists a composite tool if it can be called.
 func (b *builder) addComposite(o Offer) {
-	entry := Composite{Name: o.name(b.t.prefix), Hidden: o.Definition.Hidden(), Definition: o.Definition, Published: o.Published}
+	entry := Composite{Name: o.name(b.t.prefix), Hidden: o.Definition.Expose.Hidden, Definition: o.Definition, Published: o.Published}
 	offer := b.offer
 	if o.Missing != "" {
 		offer = func(o Offer, _ *Composite) error { return errors.New(o.Missing) }
@@ -158,7 +158,7 @@ func (b *builder) complete(d *definitions.Definition) error {
 		return fmt.Errorf("it calls the composite tool %s, which was not found", missing[0])
 	}
 	for i, used := range append([]*definitions.Definition{d}, called...) {
-		if err := used.Loadable(); err != nil {
+		if err := used.Scripts().Loadable(); err != nil {
 			if i == 0 {
 				return err
 			}
@@ -172,9 +172,9 @@ func (b *builder) complete(d *definitions.Definition) error {
 				continue
 			}
 			if i == 0 {
-				return fmt.Errorf("it uses the tool %s, which no backend offers", name)
+				return fmt.Errorf("it uses the tool %s, which no backend offers; perdure validate names the nearest", name)
 			}
-			return fmt.Errorf("it needs the tool %s, which no backend offers, through the composite tool %s", name, used.Name)
+			return fmt.Errorf("it needs the tool %s, which no backend offers, through the composite tool %s; perdure validate names the nearest", name, used.Name)
 		}
 	}
 	return nil

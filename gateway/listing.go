@@ -84,8 +84,8 @@ func (l *listing) fits(tool string) func(json.RawMessage) bool {
 }
 
 func callable(d *definitions.Definition) auth.Object {
-	on := auth.Object{Tool: d.Name, Hidden: d.Hidden()}
-	if e := d.Expose; e != nil && len(e.Groups)+len(e.Subjects) > 0 {
+	on := auth.Object{Tool: d.Name, Hidden: d.Expose.Hidden}
+	if e := d.Expose; len(e.Groups)+len(e.Subjects) > 0 {
 		on.Only = &auth.Grant{Groups: e.Groups, Subjects: e.Subjects}
 	}
 	return on
@@ -94,7 +94,7 @@ func callable(d *definitions.Definition) auth.Object {
 // callableBy is the same where another composite tool calls it.
 func callableBy(caller string, d *definitions.Definition) auth.Object {
 	on := callable(d)
-	on.Admitted = d.Admits(caller)
+	on.Admitted = d.Expose.Admits(caller)
 	return on
 }
 

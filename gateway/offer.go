@@ -16,7 +16,9 @@ type Offer struct {
 }
 
 // name is the tool's name on a server that puts a prefix before names.
-func (o Offer) name(prefix string) string { return cmp.Or(o.As, o.Definition.ExposedName(prefix)) }
+func (o Offer) name(prefix string) string {
+	return cmp.Or(o.As, o.Definition.Expose.Name(prefix, o.Definition.Name))
+}
 
 // description is what clients, and the models behind them, read of the tool.
 func (o Offer) description() string {

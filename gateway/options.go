@@ -157,6 +157,9 @@ type Timing struct {
 	// stream. They try twice by default, so a server may be down for less than twice as
 	// long. 0 = 5 s; at most 1 min.
 	StreamRetry time.Duration
+	// Now is the time by the clock that replicas share, by which they know how long ago a
+	// run has ended. nil = that of this process.
+	Now func() time.Time
 }
 
 // Limits of what is sent and answered.
@@ -167,7 +170,7 @@ type Limits struct {
 	LinkOver int
 	// MaxRequest is the size of the largest request body. 0 = DefaultMaxRequest.
 	MaxRequest int64
-	// Bodies are what the requests of all callers share. nil = web.DefaultWork.
+	// Bodies are what the requests of all callers share. nil = web.Work().
 	Bodies *web.Bodies
 	// Quotas are what one caller may have. Default: DefaultQuotas.
 	Quotas Quotas
@@ -220,13 +223,16 @@ func (o Options) withDefaults() Options {
 	o.Quotas = o.Quotas.withDefaults()
 	o.Runs = newQuotaRuns(o.Runs, o.Quotas)
 	if o.Bodies == nil {
-		o.Bodies = web.NewBodies(web.DefaultWork, web.Patience)
+		o.Bodies = web.NewBodies(web.Work(), web.Patience)
 	}
 	if o.Authenticate == nil {
 		o.Authenticate = auth.Everybody{}.Authenticate
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if len(o.Key) == 0 {
 		o.Key = make([]byte, 32)

@@ -201,7 +201,7 @@ func (pb *publishing) meant(who auth.Identity, as definitions.Reference) definit
 		if c.Name != as.Name || !pb.rights.mayReadVersion(who, registry.Entry{Definition: d}) {
 			continue
 		}
-		if c.Name == d.ExposedName(pb.prefix) {
+		if c.Name == d.Expose.Name(pb.prefix, d.Name) {
 			return definitions.Reference{Name: d.Name}
 		}
 		return definitions.Reference{Name: d.Name, Version: d.Version}
@@ -267,7 +267,7 @@ func (pb *publishing) definition(r *http.Request, who auth.Identity) (any, error
 		v.Source = e.Module.Source()
 		return v, nil
 	}
-	v.Source, v.Tools, v.Modules, v.Prefix = e.Definition.Source(), e.Lock, e.Definition.PinnedModules(), pb.prefix
+	v.Source, v.Tools, v.Modules, v.Prefix = e.Definition.Source(), e.Lock, e.Definition.Scripts().Published(), pb.prefix
 	return v, nil
 }
 

@@ -75,7 +75,7 @@ func (s *asker) elicitationID(gt *gate) string {
 // wherever it is made, so that a question can be answered and withdrawn at any
 // replica.
 func (s *asker) questionOf(gt *gate, number int) *question {
-	q := question{claims: claims{CallerID: s.x.callerID}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID, Asks: gt.Question,
+	q := question{claims: claims{CallerID: s.x.callerID}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID, Asks: gt.Digest,
 		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: number, URL: gt.way == byURL}
 	if !gt.Expires.IsZero() {
 		q.Expires = gt.Expires.Add(time.Minute).Unix()

@@ -107,7 +107,7 @@ func newQuotaRuns(all Runs, q Quotas) *quotaRuns {
 // Start starts a run, unless its caller is at the limit. An existing run is found by
 // its ID all the same.
 func (q *quotaRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Started, error) {
-	s, err := q.reserve(ctx, req.Caller.Subject, mayAsk(req.Definition))
+	s, err := q.reserve(ctx, req.Caller.Subject, waitOf(req))
 	var refused *QuotaError
 	if errors.As(err, &refused) && req.ID != "" {
 		if _, there := q.Get(ctx, req.ID); there == nil {
@@ -159,11 +159,11 @@ func (q *quotaRuns) drop(s *start) {
 
 // reserve makes room for one more run of a caller. The error is a *QuotaError, or
 // reports why the index cannot be asked, other than that it is away.
-func (q *quotaRuns) reserve(ctx context.Context, caller string, asks bool) (*start, error) {
+func (q *quotaRuns) reserve(ctx context.Context, caller string, w wait) (*start, error) {
 	u, done := q.usage(caller)
 	defer done()
 	for {
-		s, known, err := q.take(u, asks)
+		s, known, err := q.take(u, w)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +201,7 @@ func delay(l *rate.Limiter) time.Duration {
 
 // take makes room for a run, as far as what is known allows; known is false when
 // the index has to be asked first.
-func (q *quotaRuns) take(u *usage, asks bool) (s *start, known bool, err error) {
+func (q *quotaRuns) take(u *usage, w wait) (s *start, known bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	age := time.Since(u.at)
@@ -216,11 +216,11 @@ func (q *quotaRuns) take(u *usage, asks bool) (s *start, known bool, err error) 
 	case age >= countLife:
 		return nil, false, nil
 	case open >= q.quotas.OpenRuns:
-		full = &QuotaError{Message: fmt.Sprintf("%d of your runs are open, the quota of a caller (quotas.openRuns)", q.quotas.OpenRuns)}
-	case asks && waiting >= q.quotas.WaitingRuns:
-		full = &QuotaError{Message: fmt.Sprintf("%d of your runs wait for a person, or may soon, the quota of a caller (quotas.waitingRuns)", q.quotas.WaitingRuns)}
+		full = &QuotaError{Message: fmt.Sprintf("your open runs are at the quota of a caller, %d (quotas.openRuns; those of the last seconds may count twice)", q.quotas.OpenRuns)}
+	case w == waits && waiting >= q.quotas.WaitingRuns, w == mayWait && u.indexed.Waiting >= q.quotas.WaitingRuns:
+		full = &QuotaError{Message: fmt.Sprintf("your runs that wait for a person, or may soon, are at the quota of a caller, %d (quotas.waitingRuns; those of the last seconds may count twice)", q.quotas.WaitingRuns)}
 	default:
-		s = &start{of: u, asks: asks}
+		s = &start{of: u, asks: w == waits}
 		u.young[s] = true
 		return s, true, nil
 	}
@@ -267,12 +267,26 @@ func (q *quotaRuns) dropIndexed(u *usage, at time.Time) {
 	}
 }
 
-// mayAsk reports whether a run of a definition may ask a person, directly or through a
-// tool that it calls.
-func mayAsk(d *definitions.Definition) bool {
-	return slices.ContainsFunc(d.AllSteps(), asks) || slices.ContainsFunc(d.ScriptCalls(), func(c definitions.ScriptCall) bool {
+// A wait is whether a run waits for a person.
+type wait int
+
+const (
+	never   wait = iota
+	mayWait      // if something goes wrong: it counts once it waits
+	waits        // it may ask one, directly or through a tool that it calls: it counts at once
+)
+
+func waitOf(req runs.StartRequest) wait {
+	d, calls := req.Definition, req.Definition.Scripts().Calls()
+	switch {
+	case slices.ContainsFunc(d.AllSteps(), asks), slices.ContainsFunc(calls, func(c definitions.ScriptCall) bool {
 		return c.Kind == definitions.CallsElicit || c.Kind == definitions.CallsApprove || c.Kind == definitions.CallsWorkflow
-	})
+	}):
+		return waits
+	case len(calls) > 0, d.Waits(func(name string) (definitions.Tool, bool) { t, ok := req.Tools[name]; return t, ok }):
+		return mayWait // a call in a script says only when it is made what follows an unknown outcome
+	}
+	return never
 }
 
 func asks(s *definitions.Step) bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 const asking = `
@@ -80,6 +81,32 @@ func TestWaitingRunsAreBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A caller whose runs wait, as many as may, starts none that waits only if something goes
+// wrong: where the outcome of a call is unknown, or a call cannot be undone.
+func TestAttackQuotaByUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	lost := func(p *play) {
+		p.open(runs.Elicitation{StepID: "a", Kind: runs.Reconciliation, Message: "Was it executed?"})
+		p.answered("a#1")
+	}
+	plays := map[string]func(*play){"asks": lost, "undone": lost, "echoed": echoed}
+	w := newWorld(t, plays, func(o *gateway.Options) {
+		o.Quotas, o.Patience = gateway.Quotas{WaitingRuns: 5}, 10*time.Millisecond
+	})
+	defs := append(define(t, "{name: asks, description: d, steps: [{id: a, tool: be_echo, onUnknown: ask}]}"),
+		define(t, "{name: undone, description: d, steps: [{id: a, tool: be_echo, compensate: {tool: be_echo}}]}")...)
+	w.gateway.SetDefinitions(append(defs, define(t, simple("echoed"))...))
+	guest := connect(t, w.url, "guest", "2025-11-25", `{}`)
+	for i := range 5 {
+		guest.call(fmt.Sprint(i+1), "asks", `{}`, fmt.Sprintf(`{"perdure/idempotency-key":"%d"}`, i)).next()
+	}
+	time.Sleep(11 * time.Second) // until the index is asked anew
+	for i, tool := range []string{"asks", "undone"} {
+		refusedFor(t, guest.call(fmt.Sprint(i+10), tool, `{}`, ""), "quotas.waitingRuns")
+	}
+	guest.call("20", "echoed", `{}`, "").result(false)
 }
 
 // modernRefused calls without a session and gives the text of the refusal.

@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
 )
@@ -14,8 +17,9 @@ import (
 const (
 	maxWindow    = 12 * time.Hour  // of Options.ReattachWindow: Temporal keeps runs for twice as long at least
 	era          = 12 * time.Hour  // in which the runs of a call are counted
-	minBack      = time.Hour       // into an era for which runs of the one before are looked at
-	clockSkew    = 2 * time.Second // that the clocks of replicas may differ at the end of an era
+	minBack      = time.Hour       // for which a run is looked for beyond its timeout, if the window is shorter
+	maxEras      = 8               // that are looked at: enough for a request of three days
+	clockSkew    = 2 * time.Second // that replicas may differ about the end of an era
 	lookBack     = 10              // runs of a call that may have lost their clients, the last ones
 	maxAtOnce    = 50              // runs of one call that others start while it is looked for one
 	maxRunNumber = 1 << 20         // runs of one call in an era
@@ -28,12 +32,12 @@ const (
 // lost: then the call is that one, sent again.
 //
 // The runs of a call are numbered, and their IDs derive from the call, the era of
-// the clock and the number. So each replica finds the runs that others have
-// started, and no two start the same. Temporal's index is not asked: it lags
-// behind, and servers let it be asked a few times in a second only.
+// the clock that replicas share and the number. So each replica finds the runs that
+// others have started, and no two start the same. Temporal's index is not asked: it
+// lags behind, and servers let it be asked a few times in a second only.
 func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
 	x.countsAnswer = true
-	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: callName(x, req), arrived: j.now(), began: time.Now()}
+	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: callName(x, req), lasts: timeoutOf(req.Definition), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
 	if web.Left(x.connected) && !x.outlives {
 		return runs.Started{}, errClientGone
@@ -79,7 +83,8 @@ type resentCall struct {
 	j          *joins
 	x          *exchange
 	tool, call string
-	arrived    time.Time // by the clock of the gateway
+	lasts      time.Duration // how long a run of it may take
+	arrived    time.Time     // by the clock that replicas share
 	began      time.Time
 }
 
@@ -93,16 +98,18 @@ func (a *resentCall) id(of int64, no int) runs.RunID {
 	return derivedID(a.tool, "call", a.call, fmt.Sprint(of), fmt.Sprint(no))
 }
 
-// eras are those in which a run may have been started that the call repeats, the
-// last one first.
-func (a *resentCall) eras() []int64 {
-	now := a.arrived.UnixNano() / int64(era)
-	eras := []int64{now}
-	if after := a.arrived.Add(clockSkew).UnixNano() / int64(era); after > now {
-		eras = []int64{after, now}
-	}
-	if a.arrived.Add(-max(a.j.window, minBack)).UnixNano()/int64(era) < now {
-		eras = append(eras, now-1)
+// timeoutOf is how long a run of a definition may take.
+func timeoutOf(d *definitions.Definition) time.Duration {
+	return cmp.Or(time.Duration(d.Timeout), definitions.DefaultTimeout)
+}
+
+// eras are those in which a run may have been started that the call repeats, because it
+// is open or has ended within the window, the last one first. Most have one or two.
+func (a *resentCall) eras() (eras []int64) {
+	last := a.arrived.Add(clockSkew).UnixNano() / int64(era)
+	first := a.arrived.Add(-a.lasts-max(a.j.window, minBack)).UnixNano() / int64(era)
+	for of := last; of >= first && len(eras) < maxEras; of-- {
+		eras = append(eras, of)
 	}
 	return eras
 }
@@ -149,11 +156,13 @@ func (a *resentCall) settled(of int64, next int) bool {
 // findLost looks among the last runs of the call for one that has lost its client; "" =
 // there is none. next is the number of the run after the last one of the era now.
 func (a *resentCall) findLost(ctx context.Context, now int64) (lost runs.RunID, next int, err error) {
-	for _, of := range a.eras() {
-		n, err := a.count(ctx, of)
-		if err != nil {
-			return "", 0, err
-		}
+	eras := a.eras()
+	counts, err := a.countAll(ctx, eras)
+	if err != nil {
+		return "", 0, err
+	}
+	for i, of := range eras {
+		n := counts[i]
 		if of == now {
 			next = n
 		}
@@ -196,6 +205,17 @@ func (a *resentCall) start(ctx context.Context, req runs.StartRequest, of int64,
 		a.j.served.counted(a.series(of), no+1)
 	}
 	return started, err
+}
+
+// countAll counts the runs of the call in each of some eras, at once.
+func (a *resentCall) countAll(ctx context.Context, eras []int64) ([]int, error) {
+	counts, failed := make([]int, len(eras)), make([]error, len(eras))
+	var all sync.WaitGroup
+	for i, of := range eras {
+		all.Go(func() { counts[i], failed[i] = a.count(ctx, of) })
+	}
+	all.Wait()
+	return counts, cmp.Or(failed...)
 }
 
 // count reports how many runs of the call there are in an era.

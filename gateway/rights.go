@@ -203,7 +203,7 @@ func (r *rights) mayReadVersion(who auth.Identity, e registry.Entry) bool {
 	switch {
 	case e.Definition == nil:
 		return r.mayRead(who, auth.Object{Tool: e.Published.Name})
-	case e.Definition.Hidden():
+	case e.Definition.Expose.Hidden:
 		return r.policy.May(who, auth.Publish, auth.Object{Tool: e.Definition.Name})
 	}
 	return r.mayRead(who, callable(e.Definition))

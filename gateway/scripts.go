@@ -129,7 +129,7 @@ func (sc *scripts) execute(ctx context.Context, x *exchange) {
 func (sc *scripts) scriptDefinition(who auth.Identity, source string) (*definitions.Definition, definitions.Diagnostics) {
 	d, diags := definitions.NewScript(scriptTool, "A script that "+who.Caller()+" has sent.", source).WithModules(sc.modules(who))
 	d.Timeout = definitions.Duration(runs.MaxScriptTime)
-	if d.CallsDynamically() {
+	if d.Scripts().CallDynamically() {
 		d.Tools = []string{"*"}
 	}
 	return d, diags
@@ -207,7 +207,7 @@ func (sc *scripts) check(ctx context.Context, x *exchange) {
 		problems = append(problems, problem{p.Pos.Line, p.Pos.Column, string(p.Severity), p.Message, p.Check})
 		ok = ok && p.Severity != definitions.SeverityError
 	}
-	calls := d.ScriptCalls()
+	calls := d.Scripts().Calls()
 	if calls == nil {
 		calls = []definitions.ScriptCall{}
 	}

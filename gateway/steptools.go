@@ -103,7 +103,7 @@ func Snapshot(d *definitions.Definition, find definitions.Tools, unseen func(nam
 // AddDynamic adds the tools that scripts of a definition may call by a name computed at
 // run time, if they may be called. Their schemas are not needed.
 func AddDynamic(d *definitions.Definition, all []backends.Tool, tools map[string]definitions.Tool, may func(name string) bool) {
-	patterns := d.ToolPatterns()
+	patterns := d.Scripts().ToolPatterns()
 	if patterns == nil {
 		return
 	}

@@ -151,7 +151,7 @@ func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in i
 	case in.way == byURL:
 		became.Outcome = runs.Unwilling
 	default:
-		_, err := ts.questions.answer(ctx, x.client, run, about{elicitation: in.ID, question: in.Question}, raw)
+		_, err := ts.questions.answer(ctx, x.client, run, about{elicitation: in.ID, question: in.Digest}, raw)
 		if sent(err) {
 			return nil
 		}

@@ -90,7 +90,7 @@ type question struct {
 	Owner string     `json:"o,omitempty"` // as in a cursor
 	Gate  string     `json:"g"`
 	Call  string     `json:"c"`           // digest of the id of the call, as that of a question must be its own
-	Asks  string     `json:"d,omitempty"` // Elicitation.Question: what was asked
+	Asks  string     `json:"d,omitempty"` // Elicitation.Digest: what was asked
 	Time  int        `json:"n"`           // 1 = asked for the first time
 	URL   bool       `json:"u,omitempty"` // the client was asked to open a page
 }

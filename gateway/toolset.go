@@ -188,7 +188,7 @@ func (t *toolset) checkDrift(c *composite) error {
 // that it wants; "" = it can.
 func (t *toolset) taken(d *definitions.Definition) string {
 	l := t.now()
-	for _, name := range []string{d.Name, d.ExposedName(t.prefix)} {
+	for _, name := range []string{d.Name, d.Expose.Name(t.prefix, d.Name)} {
 		if t.isBuiltIn(name) {
 			return fmt.Sprintf("the name %s is reserved", name)
 		}

@@ -30,8 +30,8 @@ const outcomeInterval = 100 * time.Millisecond
 
 // adopt waits for the end of a run that an execution before has started.
 func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
-	cs.expect(ctx, call)
-	defer cs.dismiss(ctx, call)
+	cs.relay.expect(ctx, call)
+	defer cs.relay.dismiss(ctx, call)
 	wait, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	gone, cancelled, lacks := false, false, cs.in.Resumption != nil

@@ -96,16 +96,16 @@ func (bd *board) waitsFor() string {
 		return HeldByKey
 	}
 	for _, e := range bd.elicitations.waiting() {
-		if e.Kind != Question {
+		if e.Kind != ForCaller {
 			return string(e.Kind)
 		}
 	}
-	return WaitsFor(Question)
+	return WaitsFor(ForCaller)
 }
 
 // WaitsFor names what a run waits for while an elicitation of the kind is open.
 func WaitsFor(kind ElicitationKind) string {
-	if kind == Question {
+	if kind == ForCaller {
 		return "approval"
 	}
 	return string(kind)

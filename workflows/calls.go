@@ -179,16 +179,20 @@ func (cs *calls) awaitTask(ctx workflow.Context, q request) *Error {
 
 // toolCall is the input of the activity that makes a call.
 func (cs *calls) toolCall(ctx workflow.Context, q request, key string) ToolCall {
-	return ToolCall{
+	call := ToolCall{
 		RunID: cs.id, StepID: q.path.Top(), StepPath: q.path,
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument, IdempotencyKey: key,
 		MaxAttempts: max(attempts(q.onError)-q.used, 1), MaxExpansion: cs.in.MaxValue,
 		Caller: cs.in.Caller, Ruled: cs.in.Ruled, As: cs.actsAs(),
 		Decided: workflow.Now(ctx), Waits: q.waits, Unread: cs.holds.isUnread(q.path),
-		SearchHistory: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect),
-		Beside:        cs.program.Beside(q.path), Parent: cs.wantedBy(q), Ends: cs.ends(ctx, q),
+		Beside: cs.program.Beside(q.path), Parent: cs.wantedBy(q), Ends: cs.ends(ctx, q),
 	}
+	if !Repeatable(q.tool.Effect) {
+		call.SearchHistory = cs.in.WasReset && !q.anew
+		call.Execution = workflow.GetInfo(ctx).WorkflowExecution.RunID
+	}
+	return call
 }
 
 // failed is the failure of a call that began at a time, and the hold of one that was held

@@ -180,8 +180,8 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 		return childEnd{call: call, err: err}
 	}
 	cs.journal.Note(c.path, record.Child{Digest: digest, ID: call.id})
-	cs.expect(ctx, call)
-	defer cs.dismiss(ctx, call)
+	cs.relay.expect(ctx, call)
+	defer cs.relay.dismiss(ctx, call)
 
 	ended := cs.results.calls()
 	future := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), in.WorkflowType(), *in)
@@ -190,7 +190,7 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 	cs.budget.ends()
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		ended()
-		cs.dismiss(ctx, call)
+		cs.relay.dismiss(ctx, call)
 		return cs.takeUp(ctx, call, digest)
 	}
 	if err == nil {
@@ -336,20 +336,4 @@ func childFailed(call *called, f *Failure) *Error {
 		e.Code, e.Category = codes.WorkflowTerminated, codes.CategoryTool
 	}
 	return &e
-}
-
-// A failedBelow is the failure of a called run. Its effects and undone calls are
-// reported with those of this run.
-type failedBelow struct {
-	path StepPath // of the step
-	*Failure
-}
-
-// seen are paths of the called run as they are seen from this one.
-func (f failedBelow) seen(paths []StepPath) []StepPath {
-	var here []StepPath
-	for _, path := range paths {
-		here = append(here, f.path.Below(path))
-	}
-	return here
 }

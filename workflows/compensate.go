@@ -212,7 +212,7 @@ func (un *undoing) undoableCall(path StepPath, undo *record.Undo) {
 }
 
 // addTo adds the undone paths to a journal, and how often each was undone.
-func (un *undoing) addTo(j *Journal) {
+func (un *undoing) addTo(j *RunRecord) {
 	for _, path := range slices.Sorted(maps.Keys(un.times)) {
 		j.Undone[path] += un.times[path]
 		j.Redo = append(j.Redo, path)

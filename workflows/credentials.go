@@ -34,11 +34,11 @@ func (cs *calls) sendAuthorized(ctx workflow.Context, q request, digest string, 
 		}
 		q.used += max(failure.Attempt-1, 0)
 		if g == nil {
-			question := Elicitation{Kind: Credentials, StepPath: path, Schema: anything, Message: failure.Message, Backend: q.tool.Backend}
-			if refused := cs.elicitations.check(question); refused != nil {
+			wanted := Elicitation{Kind: Credentials, StepPath: path, Schema: anything, Message: failure.Message, Backend: q.tool.Backend}
+			if refused := cs.elicitations.check(wanted); refused != nil {
 				return sent, refused
 			}
-			g, waits = cs.gates.open(ctx, question, 0), 0
+			g, waits = cs.gates.open(ctx, wanted, 0), 0
 		}
 		pause := recheckAfter[min(waits, len(recheckAfter)-1)]
 		waits++

@@ -20,11 +20,11 @@ func (elicitationKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	if err != nil {
 		return Outcome{status: stepFailed, err: templateError(n, at, err)}
 	}
-	question := Elicitation{StepPath: at.path, Message: message, Schema: n.Step.Schema.Form()}
+	e := Elicitation{StepPath: at.path, Message: message, Schema: n.Step.Schema.Form()}
 	if n.Step.Mode == definitions.URLMode {
-		question.Mode = definitions.URLMode
+		e.Mode = definitions.URLMode
 	}
-	answer, failure := r.ask(ctx, question, timeout(n.Step))
+	answer, failure := r.ask(ctx, e, timeout(n.Step))
 	if failure != nil {
 		return Outcome{status: stepFailed, err: failure}
 	}
@@ -32,11 +32,11 @@ func (elicitationKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 }
 
 // ask asks what a definition asks, unless Temporal is about to end the run.
-func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duration) (Answer, *Error) {
-	if failure := r.calls.room(ctx, question.StepPath); failure != nil {
+func (r *run) ask(ctx workflow.Context, e Elicitation, limit time.Duration) (Answer, *Error) {
+	if failure := r.calls.room(ctx, e.StepPath); failure != nil {
 		return Answer{}, failure
 	}
-	return r.gates.ask(ctx, question, limit)
+	return r.gates.ask(ctx, e, limit)
 }
 
 // answered turns an answer into the outcome of the step.

@@ -51,8 +51,8 @@ const (
 type ElicitationKind string
 
 const (
-	// Question is for the caller, or those who may answer in the caller's place.
-	Question ElicitationKind = ""
+	// ForCaller is for the caller, or those who may answer in the caller's place.
+	ForCaller ElicitationKind = ""
 	// Compensation is for operators: a step could not be undone. Accept reports that it
 	// was undone by hand, decline that it shall be tried again, cancel that it shall
 	// stay.
@@ -67,7 +67,7 @@ const (
 	Credentials ElicitationKind = "credentials"
 )
 
-// An Elicitation is a question to a person, as in the run's memo.
+// An Elicitation is a request to a person, as in the run's memo.
 type Elicitation struct {
 	Kind     ElicitationKind  `json:"kind,omitempty"`
 	ID       string           `json:"id"` // step path and occurrence, e.g. approval#1
@@ -79,7 +79,7 @@ type Elicitation struct {
 	Opened   time.Time        `json:"opened"`
 	Expires  time.Time        `json:"expires,omitzero"`   // with its own time, or with what surrounds it where that ends earlier; zero = never
 	Limit    time.Time        `json:"limit,omitzero"`     // of its own time, where what surrounds it ends earlier
-	Question string           `json:"question,omitempty"` // digest of what is asked, to which answers are bound
+	Digest   string           `json:"question,omitempty"` // digest of what is asked, to which answers are bound
 	State    ElicitationState `json:"state"`
 	Action   string           `json:"action,omitempty"` // of the answer that won
 	By       string           `json:"by,omitempty"`
@@ -123,7 +123,7 @@ func (e Elicitation) ownEnd() time.Time {
 	return e.Expires
 }
 
-// digest is the same for what is the same question, asked of the same people in the
+// digest is the same for elicitations that ask the same, of the same people in the
 // same way: an answer that a client has given counts for none of the approvals page,
 // and one that need not fit the schema for none that must.
 func (e Elicitation) digest() string {

@@ -37,7 +37,7 @@ func (es *elicitations) occurrence(path StepPath) int {
 	last = max(last, es.in.Asked[path])
 	for _, e := range es.list {
 		if e.StepPath == path {
-			last = max(last, e.StepPath.Time(e.ID))
+			last = max(last, e.StepPath.Occurrence(e.ID))
 		}
 	}
 	return last + 1
@@ -72,7 +72,7 @@ func (es *elicitations) waiting() []Elicitation {
 // closedBefore reports whether an elicitation of a called run was closed in an earlier
 // execution, so that a repeated signal about it is ignored.
 func (es *elicitations) closedBefore(e Elicitation) bool {
-	return es.in.Continued && e.StepPath.Time(e.ID) <= es.in.Asked[e.StepPath] && !slices.ContainsFunc(es.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
+	return es.in.Continued && e.StepPath.Occurrence(e.ID) <= es.in.Asked[e.StepPath] && !slices.ContainsFunc(es.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
 }
 
 // takeBack drops elicitations of the previous execution that this one, which ends, has
@@ -98,7 +98,7 @@ func (es *elicitations) forgotten(journal map[StepPath]record.Entry) map[StepPat
 		if asked == nil {
 			asked = map[StepPath]int{}
 		}
-		asked[e.StepPath] = max(asked[e.StepPath], e.StepPath.Time(e.ID))
+		asked[e.StepPath] = max(asked[e.StepPath], e.StepPath.Occurrence(e.ID))
 	}
 	return asked
 }
@@ -151,7 +151,7 @@ func (es *elicitations) details() (lines []string) {
 }
 
 // addTo adds to a journal how often steps have asked.
-func (es *elicitations) addTo(j *Journal) {
+func (es *elicitations) addTo(j *RunRecord) {
 	asked := func(path StepPath, times int) { j.Asked[path] = max(j.Asked[path], times) }
 	//workflowcheck:ignore a map again
 	for path, times := range es.in.Asked {
@@ -160,11 +160,11 @@ func (es *elicitations) addTo(j *Journal) {
 	//workflowcheck:ignore a map again
 	for path, e := range j.Entries { // what an execution before this one has asked
 		if gate, ok := e.Kind.(record.Gate); ok {
-			asked(path, path.Time(gate.Answer.ElicitationID))
+			asked(path, path.Occurrence(gate.Answer.ElicitationID))
 		}
 	}
 	for _, e := range es.list {
-		asked(e.StepPath, e.StepPath.Time(e.ID))
+		asked(e.StepPath, e.StepPath.Occurrence(e.ID))
 	}
 }
 

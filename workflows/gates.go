@@ -9,7 +9,8 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Gates are the elicitations of a run that are open.
+// Gates are the open elicitations of a run, each with the channel on which its step waits.
+// What everybody may know of them is in elicitations.
 type gates struct {
 	*origin
 	journal      *record.Journal
@@ -50,21 +51,21 @@ func (g *gate) receive(sel workflow.Selector, answer *Answer, got *bool) {
 // ask opens an elicitation and waits for its answer. The caller sets Kind, StepPath,
 // Message, Schema and Mode; limit 0 = for ever. If an earlier execution has recorded an
 // answer, ask returns that.
-func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Duration) (Answer, *Error) {
-	path := question.StepPath
-	digest := question.digest()
+func (gs *gates) ask(ctx workflow.Context, e Elicitation, limit time.Duration) (Answer, *Error) {
+	path := e.StepPath
+	digest := e.digest()
 	if was, ok := record.Found[record.Gate](gs.journal, path, digest); ok {
 		gs.journal.Note(path, record.Gate{Digest: digest, Answer: was.Answer})
 		return was.Answer, nil
 	}
 	var answer Answer
-	if err := gs.elicitations.check(question); err != nil {
+	if err := gs.elicitations.check(e); err != nil {
 		return Answer{}, err
 	}
 	if ctx.Err() != nil {
 		return Answer{}, cancelledStep(path)
 	}
-	g := gs.open(ctx, question, limit)
+	g := gs.open(ctx, e, limit)
 	id, expires := gs.elicitations.at(g.index).ID, gs.elicitations.at(g.index).ownEnd()
 	defer delete(gs.opened, id)
 
@@ -105,7 +106,7 @@ func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Dura
 func (gs *gates) open(ctx workflow.Context, e Elicitation, limit time.Duration) *gate {
 	e.ID = e.StepPath.Asks(gs.elicitations.occurrence(e.StepPath))
 	e.StepID = e.StepPath.Top()
-	e.Question, e.Round = e.digest(), gs.round(ctx)
+	e.Digest, e.Round = e.digest(), gs.round(ctx)
 	e.State = ElicitationOpen
 	e.Opened = workflow.Now(ctx)
 	if limit > 0 {
@@ -164,17 +165,17 @@ func (gs *gates) closeAs(ctx workflow.Context, g *gate, end Elicitation) {
 
 // park makes the run wait for a person's decision about a call, up to the run's own
 // timeout. The caller sets Kind, Message, Schema and Call. Its path is below that of the
-// step, and another one for each time that the run waits about this call, so that an
-// answer counts after continue-as-new, but only for its time.
-func (gs *gates) park(ctx workflow.Context, question Elicitation, path StepPath, time int) (Answer, *Error) {
-	question.StepPath = parkedPath(question.Kind, path, time)
-	return gs.ask(ctx, question, 0)
+// step, and another one for each nth time that the run waits about this call, so that an
+// answer counts after continue-as-new, but for that time alone.
+func (gs *gates) park(ctx workflow.Context, e Elicitation, path StepPath, nth int) (Answer, *Error) {
+	e.StepPath = parkedPath(e.Kind, path, nth)
+	return gs.ask(ctx, e, 0)
 }
 
-func parkedPath(kind ElicitationKind, path StepPath, time int) StepPath {
+func parkedPath(kind ElicitationKind, path StepPath, nth int) StepPath {
 	parked := path.Below(StepPath(kind))
-	if time > 1 {
-		parked = parked.Attempt(time)
+	if nth > 1 {
+		parked = parked.Attempt(nth)
 	}
 	return parked
 }

@@ -26,15 +26,18 @@ func (gs *gates) readAnswer(ctx workflow.Context, s Signal, held bool) reading {
 	var a Answer
 	unreadable := json.Unmarshal(s.Body, &a) != nil
 	g, open := gs.opened[a.ElicitationID]
-	if early, expected := gs.pendingAnswers[a.ElicitationID]; !open && expected {
-		gs.pendingAnswers[a.ElicitationID] = append(early, s)
-		return reading{}
-	}
+	early, expected := gs.pendingAnswers[a.ElicitationID]
+	wait := func() { gs.pendingAnswers[a.ElicitationID] = append(early, s) }
 	h := reading{
 		about: Ruling{ElicitationID: a.ElicitationID, Action: a.Action, By: a.AnsweredBy, AnswerID: a.AnswerID},
 		take:  func(ctx workflow.Context, made Ruling) { gs.take(ctx, a, made) },
 	}
 	switch {
+	case !open && expected && len(early) < maxUnchecked:
+		wait()
+		return reading{}
+	case !open && expected: // anybody can send many: only what has its proof may wait
+		h.take = func(workflow.Context, Ruling) { wait() }
 	case unreadable:
 		h.refuse = "it is no answer"
 	case !open && gs.elicitations.asked(a.ElicitationID):
@@ -53,7 +56,7 @@ func (gs *gates) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (rea
 	e := gs.elicitations.at(g.index)
 	strict = e.Mode == definitions.URLMode || len(e.Approvers) > 0
 	switch {
-	case a.Question != "" && a.Question != e.Question:
+	case a.Digest != "" && a.Digest != e.Digest:
 		return "something else is asked now", strict
 	case e.Mode == definitions.URLMode && a.Via != ViaPage:
 		return "this can only be answered on the approvals page", strict

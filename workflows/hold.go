@@ -24,7 +24,7 @@ const (
 	HeldByParent      = "parent"      // a run above has not seen for a while what has happened to it, such as a cancel
 	HeldByBackend     = "backend"     // the backend cannot be reached
 	HeldForGood       = "abandoned"   // a run above was reset and has ended, and does not take up those below it; the run cancels itself
-	heldByHost        = ""            // the process that keeps the limits is about to be another; no limit
+	heldByWorkers     = ""            // the process that keeps the limits is about to be another, or the run has not seen for a while what has happened to it; no limit
 )
 
 // Limited calls are made by one process for each backend (see BackendHost).
@@ -214,7 +214,7 @@ func pauseUnread(before int) time.Duration {
 // hold waits until a call is to be made again, and shows that meanwhile.
 func (hs *holds) hold(ctx workflow.Context, q *request, h Hold) error {
 	h.Pause = max(h.Pause, minHold)
-	if h.Why != heldByHost && h.Why != HeldByBackend {
+	if h.Why != heldByWorkers && h.Why != HeldByBackend {
 		defer hs.show(ctx, q, h, workflow.Now(ctx).Add(h.Pause))()
 	}
 	return workflow.NewTimerWithOptions(ctx, h.Pause, workflow.TimerOptions{Summary: Summary(q.path, h.what(q.tool.Backend))}).Get(ctx, nil)
@@ -253,7 +253,7 @@ func (h Hold) what(backend string) string {
 	case HeldByParent:
 		return "waits until a worker executes the runs above, which may have been stopped"
 	}
-	return "waits for the process that calls " + backend
+	return "waits for workers, which are behind or about to be others"
 }
 
 const detailsTime = "2006-01-02 15:04:05 MST"

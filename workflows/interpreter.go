@@ -186,9 +186,8 @@ func (r *run) fail(ctx workflow.Context, why *Error) error {
 	f := &Failure{Error: *why}
 	partial := newPartial()
 	r.steps.partial(partial)
-	r.children.partial(partial)
+	r.children.addFailed(f, partial)
 	f.Partial, f.Omitted = partial.outputs, partial.omitted
-	r.children.undone(f)
 	r.undo.compensate(ctx, f)
 	r.ledger.settleEffects(f)
 	status, cancelled := Failed, why.Category == codes.CategoryCancelled

@@ -46,7 +46,7 @@ const (
 
 // WaitingKinds are the values of AttrWaiting in this build.
 var WaitingKinds = append([]string{
-	WaitsFor(Question), string(Credentials), string(Reconciliation), string(Compensation),
+	WaitsFor(ForCaller), string(Credentials), string(Reconciliation), string(Compensation),
 }, HeldKinds...)
 
 // HeldKinds are those of WaitingKinds that are not about a person; what lasts
@@ -253,6 +253,7 @@ type ToolCall struct {
 	Limit          time.Duration      `json:"limit,omitempty"`         // of the call from when it is sent, where the backend has limits; 0 = the activity's own
 	MaxExpansion   int                `json:"maxResult,omitempty"`     // bytes of the output; 0 = MaxResultSize
 	SearchHistory  bool               `json:"searchHistory,omitempty"` // an earlier execution may have made the call: look for it in its history
+	Execution      string             `json:"execution,omitempty"`     // Temporal's ID of the one that has decided to call an unsafe tool; "" = that does not matter
 	Beside         []string           `json:"beside,omitempty"`        // content blocks that the output has beside structured content, by name
 	Decided        time.Time          `json:"decided,omitzero"`        // when the run had seen what had happened to it and made up its mind, by Temporal's clock
 	Parent         string             `json:"parent,omitempty"`        // ID of the run that has called this one, which may have been stopped; "" = none, or the call undoes another

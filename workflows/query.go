@@ -23,19 +23,20 @@ type StepReport struct {
 	Why    string `json:"why,omitempty"`   // why it was skipped
 }
 
-// JournalQuery is the query that a run answers with a Journal, also when it has
-// ended: what a resumed run starts with. Its argument is a JournalRequest, which
+// RecordQuery is the query that a run answers with a RunRecord, also when it has
+// ended: what a resumed run starts with. Its argument is a RecordRequest, which
 // may be missing.
-const JournalQuery = "journal"
+const RecordQuery = "record"
 
-// A JournalRequest names what of a journal is not needed. The zero value: all is.
-type JournalRequest struct {
+// A RecordRequest names what of a record is not needed. The zero value: all is.
+type RecordRequest struct {
 	Steps []string   `json:"steps,omitempty"` // that are executed again, and all that depend on them: {} represents their results
 	Paths []StepPath `json:"paths,omitempty"` // the same for these step paths alone
 }
 
-// A Journal is what a run knows of what it has done.
-type Journal struct {
+// A RunRecord is what a run knows of what it has done: its input, and its journal with
+// what is only known while it runs.
+type RunRecord struct {
 	Input          RunInput                  `json:"input"`
 	Entries        map[StepPath]record.Entry `json:"entries,omitempty"`        // by step path
 	OutcomeUnknown map[StepPath]UnknownCall  `json:"outcomeUnknown,omitempty"` // by step path: calls that were sent and whose outcome is unknown
@@ -45,8 +46,8 @@ type Journal struct {
 	Redo           []StepPath                `json:"redo,omitempty"`           // paths of steps that were undone since they were last executed
 }
 
-func (r *run) journalForQuery(req JournalRequest) (Journal, error) {
-	j := Journal{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
+func (r *run) recordForQuery(req RecordRequest) (RunRecord, error) {
+	j := RunRecord{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
 	j.Input.Journal, j.Input.Open, j.Input.Parent = nil, nil, r.parent.known()
 	if before := r.in.Resumption; before != nil {
 		maps.Copy(j.Undone, before.Undone)
@@ -69,7 +70,7 @@ func (r *run) journalForQuery(req JournalRequest) (Journal, error) {
 }
 
 // leaveOut puts {} in the place of results that are not needed.
-func (r *run) leaveOut(j *Journal, req JournalRequest) {
+func (r *run) leaveOut(j *RunRecord, req RecordRequest) {
 	if len(req.Steps)+len(req.Paths) == 0 {
 		return
 	}
@@ -86,7 +87,7 @@ func (r *run) leaveOut(j *Journal, req JournalRequest) {
 }
 
 func (r *run) answerQueries(ctx workflow.Context) error {
-	if err := workflow.SetQueryHandler(ctx, JournalQuery, r.journalForQuery); err != nil {
+	if err := workflow.SetQueryHandler(ctx, RecordQuery, r.recordForQuery); err != nil {
 		return err
 	}
 	return workflow.SetQueryHandler(ctx, StepsQuery, func() ([]StepReport, error) { return r.steps.reports(), nil })

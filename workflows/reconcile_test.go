@@ -217,9 +217,9 @@ func TestReconciledCallThatFails(t *testing.T) {
 }
 
 // journal is what the run says it has done.
-func (b *bench) journal() (journal workflows.Journal) {
+func (b *bench) journal() (journal workflows.RunRecord) {
 	b.t.Helper()
-	answer, err := b.env.QueryWorkflow(workflows.JournalQuery)
+	answer, err := b.env.QueryWorkflow(workflows.RecordQuery)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestResumptionOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 
 // resumption makes a case of what is left of one that failed: whatever is not done
 // with works, and every question that is asked again is accepted.
-func (c *testCase) resumption(t *testing.T, before *observed) (*testCase, workflows.Journal, *history.ResumePlan) {
+func (c *testCase) resumption(t *testing.T, before *observed) (*testCase, workflows.RunRecord, *history.ResumePlan) {
 	t.Helper()
 	journal := before.last.journal()
 	req := history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{}}
@@ -142,9 +142,9 @@ func entryOf(in *workflows.RunInput, path string) (e record.Entry, done bool) {
 func (b *bench) resumption(t *testing.T, req history.ResumeRequest) *history.ResumePlan {
 	t.Helper()
 	journal := b.journal()
-	plan, err := planWithCalled("random/1", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
+	plan, err := planWithCalled("random/1", &journal, req, func(id runs.RunID) (*workflows.RunRecord, json.RawMessage, error) {
 		for at := b; at != nil; at = at.before {
-			answer, err := at.env.QueryWorkflowByID(string(id), workflows.JournalQuery)
+			answer, err := at.env.QueryWorkflowByID(string(id), workflows.RecordQuery)
 			if err != nil {
 				continue
 			}
@@ -155,7 +155,7 @@ func (b *bench) resumption(t *testing.T, req history.ResumeRequest) *history.Res
 				err := json.Unmarshal(result, &completed)
 				return nil, completed.Output, err
 			}
-			var below workflows.Journal
+			var below workflows.RunRecord
 			return &below, nil, answer.Get(&below)
 		}
 		return nil, nil, nil // it was never started
@@ -169,7 +169,7 @@ func (b *bench) resumption(t *testing.T, req history.ResumeRequest) *history.Res
 // planWithCalled plans the resumption of a run and of those that it has called. ended
 // returns, for a called run that has not completed in the record, its record, or its output
 // if it has completed since; neither if it was never started.
-func planWithCalled(id runs.RunID, was *workflows.Journal, req history.ResumeRequest, ended func(runs.RunID) (*workflows.Journal, json.RawMessage, error)) (*history.ResumePlan, error) {
+func planWithCalled(id runs.RunID, was *workflows.RunRecord, req history.ResumeRequest, ended func(runs.RunID) (*workflows.RunRecord, json.RawMessage, error)) (*history.ResumePlan, error) {
 	_, below := req.Split(was)
 	called := map[workflows.StepPath]*history.CalledRun{}
 	for _, path := range slices.Sorted(maps.Keys(below)) {

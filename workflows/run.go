@@ -26,6 +26,7 @@ type run struct {
 	holds        *holds
 	calls        *calls
 	references   *references
+	relay        *relay
 	children     *children
 	parent       *parent
 	undo         *undoing
@@ -55,9 +56,10 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 		parent: r.parent, results: results, slots: workflow.NewSemaphore(ctx, maxPending),
 	}
 	r.references = &references{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, holds: r.holds, root: ctx, resolutions: map[string]workflow.Future{}}
+	r.relay = &relay{gates: r.gates, signals: r.signals, called: map[StepPath]*called{}}
 	r.children = &children{
-		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, gates: r.gates, signals: r.signals, references: r.references,
-		results: results, tree: in.Tree, slots: workflow.NewSemaphore(ctx, maxPending), called: map[StepPath]*called{},
+		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, signals: r.signals, references: r.references,
+		results: results, relay: r.relay, tree: in.Tree, slots: workflow.NewSemaphore(ctx, maxPending),
 	}
 	r.undo = &undoing{origin: o, journal: r.journal, calls: r.calls, gates: r.gates, sent: r.sent, failures: r.failures, times: map[StepPath]int{}}
 	r.steps = newSteps(steps{origin: o, journal: r.journal, failures: r.failures, elicitations: r.elicitations, undo: r.undo, scripts: r.scripts, board: r.board})
@@ -71,7 +73,7 @@ func (r *run) tie() {
 	r.board.steps = r.steps
 	r.budget.ending = func() bool { return r.failures.why() != nil || r.steps.skips() }
 	r.signals.changed, r.holds.changed = r.board.publishNow, r.board.showHolds
-	r.gates.passOn = r.children.passOn
+	r.gates.passOn = r.relay.passOn
 	r.undo.scopeAt = r.steps.scopeAt
 	r.steps.execute = func(ctx workflow.Context, kind StepKind, n *definitions.Node, at place) Outcome {
 		return kind.Execute(ctx, StepRun{Node: n, run: r, at: at})
@@ -84,7 +86,7 @@ func (r *run) listen(ctx workflow.Context) {
 		&mailbox{name: AnswerSignal, read: r.gates.readAnswer},
 		&mailbox{name: AskedSignal, read: r.gates.readAsked},
 		&mailbox{name: AttachSignal, read: readRequest},
-		&mailbox{name: ChildSignal, read: r.children.readReport},
+		&mailbox{name: ChildSignal, read: r.relay.readReport},
 		&mailbox{name: AdoptSignal, read: r.parent.readAdoption},
 	)
 }

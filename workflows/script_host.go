@@ -202,9 +202,9 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 	if stopped := h.ranOut(ctx, path); stopped != nil {
 		return script.Answer{}, stopped
 	}
-	question := Elicitation{StepPath: path, Message: q.Message, Schema: anything, Approvers: q.Approvers, Unchecked: !q.Validate}
+	e := Elicitation{StepPath: path, Message: q.Message, Schema: anything, Approvers: q.Approvers, Unchecked: !q.Validate}
 	if definitions.Mode(q.Mode) == definitions.URLMode {
-		question.Mode = definitions.URLMode
+		e.Mode = definitions.URLMode
 	}
 	if len(q.Schema) > 0 {
 		schema, err := definitions.ParseQuestion(q.Schema)
@@ -212,14 +212,14 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 			return script.Answer{}, &script.Error{Code: codes.ElicitationSchema, Category: codes.CategoryValidation, Path: string(path),
 				Message: fmt.Sprintf("step %s: %s", path, err)}
 		}
-		question.Schema = schema.Form()
+		e.Schema = schema.Form()
 	}
 	limit := q.Timeout
 	if limit == 0 {
 		limit = definitions.DefaultStepTimeout
 	}
 	defer h.wait(ctx, site, "waits for an answer")()
-	answer, failure := h.run.ask(ctx, question, limit)
+	answer, failure := h.run.ask(ctx, e, limit)
 	if failure != nil {
 		failed := h.report(failure)
 		failed.Path, failed.Fatal = string(path), failure.Category == codes.CategoryCancelled

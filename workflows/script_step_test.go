@@ -212,11 +212,11 @@ return [a, b.ok, agreed]
 	if _, failure := before.run(); failure == nil || failure.Error.Category != codes.CategoryOutcomeUnknown || failure.Error.StepPath != "script/main:5" {
 		t.Fatalf("it ended with %+v", failure)
 	}
-	answer, err := before.env.QueryWorkflow(workflows.JournalQuery)
+	answer, err := before.env.QueryWorkflow(workflows.RecordQuery)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var journal workflows.Journal
+	var journal workflows.RunRecord
 	if err := answer.Get(&journal); err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func (s *sent) next(in *RunInput) {
 }
 
 // addTo adds them to a journal.
-func (s *sent) addTo(j *Journal) {
+func (s *sent) addTo(j *RunRecord) {
 	j.OutcomeUnknown, j.Input.EarlierUnknown = s.unknown, s.keyed
 }
 

@@ -46,7 +46,7 @@ func forged(t *testing.T) map[string]any {
 		"of another run":                signed(workflows.AnswerSignal, "another/run", accept),
 		"of another signal":             signed(workflows.AskedSignal, testRun, accept),
 		"of a stranger, our ID":         moved(workflows.Signal{Proof: secrets.KeyOf(good.Proof) + "." + mac}, accept),
-		"to another question":           signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#1", Question: "another", Action: "accept", AnsweredBy: "ada"}),
+		"to another question":           signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#1", Digest: "another", Action: "accept", AnsweredBy: "ada"}),
 		"that is no object":             "accept",
 		"that is nothing":               nil,
 		"with a body that is no answer": signed(workflows.AnswerSignal, testRun, "accept"),
@@ -70,6 +70,45 @@ func TestAttackForgedAnswers(t *testing.T) {
 				t.Errorf("called were %q", b.calls)
 			}
 		})
+	}
+}
+
+// TestAttackEarlyAnswers floods a run with answers to an elicitation that it has yet to
+// open again after it continued: all but a few are looked at and refused at once, and the
+// one that has its proof counts, though it came last.
+func TestAttackEarlyAnswers(t *testing.T) {
+	t.Parallel()
+	const many = 40
+	var b *bench
+	looked, opens := 0, time.Time{}
+	keys, err := secrets.NewKeys(func() ([][]byte, error) {
+		if b != nil && b.env.Now().Before(opens) {
+			looked++
+		}
+		return [][]byte{[]byte("tests")}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bench := trusting(t, workflows.Trust{Keys: keys}, `{name: a, description: d, timeout: 100h, steps: [
+		{id: pause, type: wait, for: 2h},
+		{id: g, type: elicitation, message: m, timeout: 50h, dependsOn: [pause]}]}`)
+	opens = bench.env.Now().Add(2 * time.Hour)
+	bench.input.Continued = true
+	bench.input.Open = []workflows.Elicitation{{ID: "g#1", StepID: "g", StepPath: "g", State: workflows.ElicitationOpen,
+		Opened: bench.env.Now(), Expires: bench.env.Now().Add(50 * time.Hour)}}
+	bench.env.RegisterDelayedCallback(func() {
+		b = bench
+		for range many {
+			b.env.SignalWorkflow(workflows.AnswerSignal, workflows.Answer{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{}`), AnsweredBy: "a stranger"})
+		}
+	}, time.Minute)
+	bench.answer(time.Hour, "g#1", "decline", "")
+	if _, failure := bench.run(); failure == nil || failure.Error.Code != "declined" || !strings.HasSuffix(failure.Error.Message, "by ada") {
+		t.Errorf("the run came to %+v", failure)
+	}
+	if looked < many-10 {
+		t.Errorf("%d of %d answers were looked at before the elicitation was open", looked, many)
 	}
 }
 

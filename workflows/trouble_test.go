@@ -243,7 +243,7 @@ func (w *trouble) schedule(c *testCase, b *bench, began time.Time, execution int
 				said := w.said(step)
 				b.mu.Unlock()
 				b.answer(time.Minute, e.ID, "accept", said)
-			case e.Kind == workflows.Question && c.answers[string(e.StepPath)] != "":
+			case e.Kind == workflows.ForCaller && c.answers[string(e.StepPath)] != "":
 				b.answer(c.delays[string(e.StepPath)], e.ID, c.answers[string(e.StepPath)], `{}`)
 			}
 		}

@@ -30,10 +30,20 @@ func (waitKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	r.journal.Note(at.path, record.Wait{Digest: digest, Until: w.Until})
 	r.tasks.carries(ctx)
 	timer := workflow.NewTimerWithOptions(ctx, max(w.Until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
-		Summary: Summary(at.path, WaitsUntil+w.Until.Format(time.RFC3339)),
+		Summary: Summary(at.path, waitsUntil(w.Until, endOf(ctx))),
 	})
 	if err := timer.Get(ctx, nil); err != nil {
 		return Outcome{status: stepFailed, err: cancelledStep(at.path)}
 	}
 	return Outcome{status: stepCompleted, output: map[string]any{"until": w.Until.Format(time.RFC3339Nano)}}
+}
+
+// waitsUntil is for what a step waits, in the Summary of its timer: end is when what
+// surrounds it ends, zero = never.
+func waitsUntil(until, end time.Time) string {
+	what := WaitsUntil + until.Format(time.RFC3339)
+	if !end.IsZero() && end.Before(until) {
+		what += ", after its time is over at " + end.UTC().Format(time.RFC3339)
+	}
+	return what
 }

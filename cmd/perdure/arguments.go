@@ -32,7 +32,7 @@ func callArguments(schema json.RawMessage, base json.RawMessage, pairs []string)
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q is not of the form key=value", pair)
+			return nil, fmt.Errorf("%q is not of the form key=value; --args takes all arguments as one JSON object", pair)
 		}
 		if given[name] {
 			return nil, fmt.Errorf("parameter %s is given twice; write a list as %s='[1, 2]'", name, name)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/scaffold"
+	"github.com/perdure/perdure/internal/store"
 )
 
 type backendAddCommand struct {
@@ -101,7 +102,7 @@ func (b backendAddCommand) extend(s *scaffold.Server, effects []scaffold.Proposa
 	if err != nil {
 		return err
 	}
-	return writeFile(file, []byte(extended), info.Mode().Perm())
+	return store.WriteFile(file, []byte(extended), info.Mode().Perm())
 }
 
 // byHand prints the entry where the file cannot be extended.

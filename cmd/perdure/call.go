@@ -189,7 +189,11 @@ type pendingCall struct {
 
 // notePage prints where to answer an elicitation that this command does not show.
 func (p *pendingCall) notePage(url string) {
-	if url != "" && url != p.page && p.steps != nil {
+	switch {
+	case url == "" || url == p.page || p.steps == nil:
+	case !p.steps.elsewhere:
+		p.note("  answer at %s", url)
+	case url != p.steps.address(): // else the line above names it
 		p.note("  or at %s", url)
 	}
 	p.page = url

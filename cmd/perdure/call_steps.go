@@ -98,7 +98,20 @@ func (s *steps) starts(id string) {
 		return
 	}
 	s.run = id
-	s.print(s.c.errStyle(bold, id) + "  " + s.c.errStyle(faint, s.page+approvals.Path(runs.RunID(id))))
+	s.print(s.c.errStyle(bold, id) + "  " + s.c.errStyle(faint, s.pageOf(id)))
+}
+
+// pageOf is the approvals page of a run, as far as the address of the server tells.
+func (s *steps) pageOf(run string) string { return s.page + approvals.Path(runs.RunID(run)) }
+
+// address is the page that was shown of the run; "" = none was.
+func (s *steps) address() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == "" {
+		return ""
+	}
+	return s.pageOf(s.run)
 }
 
 // line prints a notification unless it was printed before: servers repeat them to
@@ -147,7 +160,7 @@ func (s *steps) printHow(path runs.StepPath) {
 		s.c.notef("  look at the backend and record the outcome as perdure runs show %s%s says, or on the approvals page", s.run, dataFlag(s.data))
 		return
 	}
-	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", s.run, dataFlag(s.data), view.ShellWord(string(path)))
+	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel), or on the page above (of dev: perdure approvals open)", s.run, dataFlag(s.data), view.ShellWord(string(path)))
 }
 
 // note prints a line for a person.

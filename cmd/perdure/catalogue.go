@@ -135,6 +135,16 @@ func (f againstFlags) listedTools(ctx context.Context) ([]remoteTool, error) {
 	return tools, nil
 }
 
+// hidesTools reports whether rules of the server hide tools of backends from the caller.
+func (f againstFlags) hidesTools(ctx context.Context) bool {
+	token, err := f.token()
+	if err != nil || !f.isServer() {
+		return false
+	}
+	status, err := fetchStatus(ctx, target{url: f.Against, token: token})
+	return err == nil && status.Partial // else it is no perdure server
+}
+
 // shownTools returns the tools that an MCP server lists.
 func shownTools(ctx context.Context, of target) ([]remoteTool, error) {
 	s, err := connect(ctx, of)

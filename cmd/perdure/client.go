@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/codes"
@@ -136,8 +138,10 @@ func (s *server) unknownTool(name string, tools []remoteTool) error {
 		return fmt.Errorf("%s accepts no scripts from you; its configuration needs scripts: {agents: true} and, if it has permission rules, one that allows %s", s.url, name)
 	}
 	var names []string
+	var all []definitions.Tool
 	for _, t := range tools {
-		names = append(names, t.Name)
+		_, plain, _ := strings.Cut(t.Name, "_") // without the prefix of its backend, if it has one
+		names, all = append(names, t.Name), append(all, definitions.Tool{Name: t.Name, Original: cmp.Or(t.Original, plain)})
 	}
 	known := template.ByNearness(name, names)
 	const shown = 10
@@ -145,7 +149,7 @@ func (s *server) unknownTool(name string, tools []remoteTool) error {
 		known = append(known[:shown], fmt.Sprintf("and %d others, see perdure tools", len(names)-shown))
 	}
 	return fmt.Errorf("tool %q not found at %s%s; known tools: %s; perdure definitions list shows why a composite tool is not available",
-		name, s.url, template.DidYouMean(name, names), strings.Join(known, ", "))
+		name, s.url, definitions.ToolHint(name, all), strings.Join(known, ", "))
 }
 
 // A callResult is the result of tools/call as it was sent.

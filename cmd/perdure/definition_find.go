@@ -61,7 +61,7 @@ func loadOrReport(c *console, src config.Sources) ([]*definitions.Definition, er
 		return nil, errReported
 	}
 	for _, d := range found.Definitions {
-		for _, module := range d.Pending() {
+		for _, module := range d.Scripts().Pending() {
 			c.notef("%s is a published module and was not checked; name its server with --against URL", module)
 		}
 	}

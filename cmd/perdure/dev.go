@@ -85,7 +85,7 @@ func (d devCommand) Run(ctx context.Context, c *console) error {
 		return mistakenFiles(diags)
 	}
 	log := d.logger(c.err, found.LogLevel)
-	warnOf(log, diags)
+	logDiagnostics(ctx, log, diags)
 	if d.Config == "" {
 		if _, err := os.Stat(scaffold.ConfigFile); err == nil {
 			log.Warn(scaffold.ConfigFile + " is not used; to serve it, set --config " + scaffold.ConfigFile)
@@ -278,7 +278,7 @@ func (d devCommand) makeData(log *slog.Logger) error {
 	if _, err := os.Stat(ignore); err == nil {
 		return nil
 	}
-	return writeFile(ignore, []byte("/*\n!/reviews/\n"), 0o644)
+	return store.WriteFile(ignore, []byte("/*\n!/reviews/\n"), 0o644)
 }
 
 // listen listens at the MCP endpoint. A client that starts perdure over stdio needs

@@ -36,15 +36,14 @@ The status is 1 if a check failed. Examples:
 }
 
 func (d doctorCommand) Run(ctx context.Context, c *console) error {
+	server, offered := d.server(ctx)
 	checks := service.Examine(ctx, service.Installation{
 		Config:      config.Sources{Config: d.Config, Definitions: d.Definitions},
 		SigningKeys: d.signingKeys, PayloadKeys: d.payloadFlags.keys, Temporal: d.where,
-		Database: d.Database, LargeValues: d.LargeValues, ValuesDir: valuesIn(d.Data.String()),
-		Starting: func(names []string, since time.Duration) {
-			c.notef("waiting for %s to start, %s so far", strings.Join(names, ", "), since.Round(time.Second))
-		},
+		Database: d.Database, LargeValues: d.LargeValues, Data: d.Data.String(), ValuesDir: valuesIn(d.Data.String()), Offered: offered,
+		Starting: c.noteStarting,
 	})
-	checks = append([]service.Check{d.server(ctx)}, checks...)
+	checks = append([]service.Check{server}, checks...)
 	if err := d.print(c, checks); err != nil {
 		return err
 	}
@@ -54,22 +53,28 @@ func (d doctorCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// server checks the dev whose data directory this is.
-func (d doctorCommand) server(ctx context.Context) service.Check {
-	check := service.Check{Name: "server", Status: service.CheckSkipped, Found: "no perdure dev runs with data in " + d.Data.String()}
+// noteStarting says which backends still start, and for how long.
+func (c *console) noteStarting(names []string, since time.Duration) {
+	c.notef("waiting for %s to start, %s so far", strings.Join(names, ", "), since.Round(time.Second))
+}
+
+// server checks the dev whose data directory this is, and lists the composite tools that
+// it offers; nil = it was not asked.
+func (d doctorCommand) server(ctx context.Context) (check service.Check, offered []string) {
+	check = service.Check{Name: "server", Status: service.CheckSkipped, Found: "no perdure dev runs with data in " + d.Data.String()}
 	dev, err := d.Data.running()
 	switch {
 	case err != nil:
 		check.Status, check.Found = service.CheckFailed, err.Error()
-		return check
+		return check, nil
 	case dev == nil || dev.MCP == "":
-		return check
+		return check, nil
 	}
 	check.Status, check.Found = service.CheckOK, fmt.Sprintf("%s, data in %s, process %d", dev.MCP, d.Data, dev.PID)
 	status, err := fetchStatus(ctx, target{url: dev.MCP})
 	if err != nil { // it may ask for a token, which doctor has none of
 		check.Status, check.Found = service.CheckWarning, check.Found+": "+err.Error()
-		return check
+		return check, nil
 	}
 	check.Found += fmt.Sprintf(": %s of %s", service.Plural(len(status.Composites), "composite tool"), service.Plural(len(status.Backends), "backend"))
 	var why []string
@@ -78,7 +83,9 @@ func (d doctorCommand) server(ctx context.Context) service.Check {
 			why = append(why, fmt.Sprintf("backend %s: %s", b.Name, b.Error))
 		}
 	}
+	offered = []string{}
 	for _, t := range status.Composites {
+		offered = append(offered, t.Name)
 		if t.Available != nil && !*t.Available {
 			why = append(why, fmt.Sprintf("composite tool %s: %s", t.Name, t.Reason))
 		}
@@ -90,7 +97,7 @@ func (d doctorCommand) server(ctx context.Context) service.Check {
 		check.Status, check.Found = service.CheckWarning, check.Found+"; "+strings.Join(why, "; ")
 		check.Fix = "see perdure definitions, perdure validate and the output of dev"
 	}
-	return check
+	return check, offered
 }
 
 // signingKeys are those of the flags and variables, else of the data directory of dev.

@@ -23,11 +23,11 @@ import (
 
 // temporalFlags name the Temporal with the runs, and the output format.
 type temporalFlags struct {
-	connectionFlags `embed:""`
-	payloadFlags    `embed:""`
-	databaseFlags   `embed:""`
+	connectionFlags `embed:"" group:"Where the runs are:"`
+	payloadFlags    `embed:"" group:"Where the runs are:"`
+	databaseFlags   `embed:"" group:"Where the runs are:"`
 
-	Data   dataDir `help:"Data directory of the dev with the runs. Default: .perdure." placeholder:"DIR"`
+	Data   dataDir `help:"Data directory of the dev with the runs. Default: .perdure." placeholder:"DIR" group:"Where the runs are:"`
 	Output string  `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 

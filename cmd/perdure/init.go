@@ -22,7 +22,7 @@ import (
 type initCommand struct {
 	takeOverFlags `embed:""`
 
-	Files   []string `arg:"" optional:"" name:"file" help:"Files that list MCP servers. Default: those of MCP clients in this directory, configurations of ToolHive's vMCP, and that of Claude Desktop."`
+	Files   []string `arg:"" optional:"" name:"file" help:"Files that list MCP servers. Default: those of MCP clients in this directory, configurations of ToolHive's vMCP, and those of Claude Desktop, VS Code and Codex for the user."`
 	Example string   `help:"Write an example that needs no servers instead: prepare_review, summarise_changes or check_repository." placeholder:"NAME"`
 }
 
@@ -96,7 +96,7 @@ func (i initCommand) read(c *console) (*scaffold.Set, error) {
 		files = config.ServerFiles(".")
 	}
 	if len(files) == 0 {
-		return nil, errors.New("no file lists MCP servers here (.mcp.json, .vscode/mcp.json, .cursor/mcp.json, a vMCP configuration); name one, start with perdure backend add NAME -- COMMAND, or with perdure init --example prepare_review")
+		return nil, errors.New("no file lists MCP servers here (.mcp.json, .vscode/mcp.json, .cursor/mcp.json, .codex/config.toml, a vMCP configuration); name one, start with perdure backend add NAME -- COMMAND, or with perdure init --example prepare_review")
 	}
 	set, diags := scaffold.Read(files)
 	printDiagnostics(c, diags)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // readKeys reads the keys of a source, which is read again to verify signatures.
@@ -53,7 +54,7 @@ func keyOf(data string) string { return filepath.Join(data, "key") }
 // keptKeys reads the keys of a data directory, or creates the first one.
 func keptKeys(file string) (service.Keys, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		if err := writeFile(file, []byte(hex.EncodeToString(newKey())+"\n"), 0o600); err != nil {
+		if err := store.WriteFile(file, []byte(hex.EncodeToString(newKey())+"\n"), 0o600); err != nil {
 			return service.Keys{}, err
 		}
 	}

@@ -16,6 +16,7 @@ type toolSource struct {
 	byName toolsByName
 	of     string // which server or file lists them, for people
 	auto   bool   // it was found, not named: it may be of another configuration
+	part   bool   // rules of the server hide others from this caller
 	note   string // that the tools were not checked, and why; "" = they were
 }
 
@@ -42,7 +43,7 @@ func (v validateCommand) knownTools(ctx context.Context) (*toolSource, error) {
 	case err != nil:
 		return nil, err
 	}
-	source.listed = listed
+	source.listed, source.part = listed, from.hidesTools(ctx)
 	return source, nil
 }
 
@@ -51,11 +52,14 @@ func (s *toolSource) check(found *config.Loaded) definitions.Diagnostics {
 	if s.listed == nil {
 		return nil
 	}
-	if without := s.without(found.Backends); s.auto && without != "" {
+	if without := s.without(found.Backends); s.auto && without != "" && !s.part {
 		s.note = fmt.Sprintf("tools were not checked: the dev at %s has no tools of the backend %s, which is down or not in its configuration; see perdure doctor, or name a server with --against URL", s.of, without)
 		return nil
 	}
 	diags := definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, MaxDepth: found.MaxDepth})
+	if s.part { // a tool that is not listed may be there
+		return slices.DeleteFunc(diags, func(d definitions.Diagnostic) bool { return d.Check == "unknown-tool" })
+	}
 	return append(diags, found.Unmatched(s.split())...)
 }
 
@@ -86,6 +90,9 @@ func (s *toolSource) split() (tools []backends.Tool, composites []string) {
 func (s *toolSource) said() string {
 	if s.note != "" {
 		return s.note
+	}
+	if s.part {
+		return "tools are those of " + s.of + " that its rules let this caller know, and others were not checked; to check them, set PERDURE_TOKEN to the token of somebody who may know them"
 	}
 	return "tools are those of " + s.of
 }

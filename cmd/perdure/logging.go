@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -46,10 +47,14 @@ func (f *logFlags) logger(w io.Writer, configured string) *slog.Logger {
 	return slog.New(telemetry.Logs(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})))
 }
 
-// warnOf logs warnings about what was loaded.
-func warnOf(log *slog.Logger, diags definitions.Diagnostics) {
+// logDiagnostics logs warnings and notes about what was loaded.
+func logDiagnostics(ctx context.Context, log *slog.Logger, diags definitions.Diagnostics) {
 	for _, d := range diags {
-		log.Warn(d.Message, "at", d.Pos.String())
+		level := slog.LevelWarn
+		if d.Severity == definitions.SeverityNote {
+			level = slog.LevelInfo
+		}
+		log.Log(ctx, level, d.Message, "at", d.Pos.String())
 	}
 }
 

@@ -86,11 +86,13 @@ func compiles(call *ast.CallExpr) (pkg string, does bool) {
 	return "", false
 }
 
-// constant reports whether an expression is made of literals.
+// constant reports whether an expression is made of literals and of constants of its file.
 func constant(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		return true
+	case *ast.Ident:
+		return e.Obj != nil && e.Obj.Kind == ast.Con
 	case *ast.BinaryExpr:
 		return constant(e.X) && constant(e.Y)
 	}

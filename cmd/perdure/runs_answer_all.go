@@ -167,7 +167,7 @@ func (b *bulkAnswer) answer(ctx context.Context, form *askedForm) (n bulkAnswere
 // next answers one elicitation, if it still asks what was shown.
 func (b *bulkAnswer) next(ctx context.Context, a askedRun, n *bulkAnswered) (said string, err error) {
 	decision, err := b.client.Answer(ctx, a.id, runs.Answer{
-		ElicitationID: a.elicitation.ID, Question: a.elicitation.Question, Action: b.action(), Content: b.content(),
+		ElicitationID: a.elicitation.ID, Question: a.elicitation.Digest, Action: b.action(), Content: b.content(),
 		By: cmp.Or(b.By, userName()), Via: runs.ViaCommand,
 	})
 	if invalid := (*runs.InvalidAnswerError)(nil); errors.As(err, &invalid) && n.Answered == 0 {

@@ -23,7 +23,7 @@ type runsResumeCommand struct {
 	From       []string `help:"Execute this step again, and all steps that depend on it. Repeatable." placeholder:"STEP" sep:"none"`
 	Set        []string `help:"Resume with another value of an argument, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
 	Definition string   `help:"Resume with another definition of the tool: a file, or a published version such as 1.2.0, ^1 or deploy@1.2.0." placeholder:"FILE|[NAME@]VERSION"`
-	URL        string   `help:"MCP endpoint of the server that has the version of --definition. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
+	URL        string   `help:"MCP endpoint of the server that has the version of --definition. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL" group:"Which server:"`
 	tokenFlags `embed:""`
 	DryRun     bool   `help:"Print what would be done, and do nothing."`
 	Yes        bool   `short:"y" help:"Do not ask for confirmation."`

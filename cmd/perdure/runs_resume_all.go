@@ -90,7 +90,7 @@ func (b *bulkResume) run(ctx context.Context, rc *runs.Client) error {
 		return err
 	}
 	if more {
-		b.console.notef("more runs match than --limit %d; repeat the command for the others", b.Limit)
+		b.console.notef("more runs match than --limit %d; resume the others then with\n  %s", b.Limit, b.rest(earliest(list)))
 	}
 	report := bulkReport{
 		Found: len(list), Repeats: b.preview.Count(runs.Repeats), OutcomeUnknown: b.preview.Count(runs.OutcomeUnknown),
@@ -181,7 +181,7 @@ func (b *bulkResume) finish(report bulkReport) error {
 		return err
 	}
 	if report.Left > 0 {
-		b.console.notef("interrupted; resume the rest with\n  %s", b.rest())
+		b.console.notef("interrupted; resume the rest with\n  %s", b.rest(b.began))
 	}
 	if report.Failed+report.OutcomeUnknown+report.Left > 0 {
 		return errReported
@@ -189,9 +189,16 @@ func (b *bulkResume) finish(report bulkReport) error {
 	return nil
 }
 
-// rest is the command that resumes what an interrupted one has left.
-func (b *bulkResume) rest() string {
-	words := []string{"perdure runs resume --query " + view.ShellWord(fmt.Sprintf("(%s) AND CloseTime < '%s'", b.Query, b.began.UTC().Format(time.RFC3339Nano)))}
+// earliest is when the first of some ended runs has ended.
+func earliest(list []runs.Run) time.Time {
+	return *slices.MinFunc(list, func(a, b runs.Run) int { return a.Closed.Compare(*b.Closed) }).Closed
+}
+
+// rest is the command that resumes the runs that have ended by a time. Those that match
+// are resumed from the last to end to the first: of a run that cannot be, more would
+// match for ever.
+func (b *bulkResume) rest(until time.Time) string {
+	words := []string{"perdure runs resume" + b.again() + " --query " + view.ShellWord(fmt.Sprintf("(%s) AND CloseTime <= '%s'", b.Query, until.UTC().Format(time.RFC3339Nano)))}
 	for flag, values := range map[string][]string{"--unknown": b.Unknown, "--from": b.From, "--set": b.Set, "--definition": {b.Definition}} {
 		for _, value := range values {
 			if value != "" {

@@ -199,7 +199,7 @@ func notStarted(d *runs.Detail, graph []runs.StepReport) []runs.StepReport {
 
 // stepStyles are how statuses of steps look; others are plain.
 var stepStyles = map[string]style{
-	"running": yellow, "failed": red, "timed_out": red, "cancelled": faint, "held": yellow, "needs_credentials": yellow,
+	"running": yellow, "failed": red, "timed_out": red, "cancelled": faint, "terminated": red, "held": yellow, "needs_credentials": yellow,
 }
 
 // soon says when the next attempt of a call is made.

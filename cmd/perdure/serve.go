@@ -131,7 +131,7 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 		return mistakenFiles(diags)
 	}
 	log := f.logger(c.err, found.LogLevel)
-	warnOf(log, diags)
+	logDiagnostics(ctx, log, diags)
 	metrics, stop, err := f.start(ctx, found, log)
 	if err != nil {
 		return err

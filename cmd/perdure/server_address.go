@@ -61,7 +61,7 @@ func (f devFile) write(data string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(devFilePath(data), append(raw, '\n'), 0o644)
+	return store.WriteFile(devFilePath(data), append(raw, '\n'), 0o644)
 }
 
 // A dataDir is the flag for the data directory of a running dev; "" = not given.
@@ -90,24 +90,10 @@ func (d dataDir) running() (*devFile, error) {
 	return nil, nil
 }
 
-// writeFile writes all of a file or nothing.
-func writeFile(name string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // no effect after the rename
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return os.Rename(f.Name(), name)
-}
-
 // serverFlags name the server that a command calls.
 type serverFlags struct {
-	URL  string  `help:"MCP endpoint of the server. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
-	Data dataDir `help:"Data directory of the dev to call. Default: .perdure." placeholder:"DIR"`
+	URL  string  `help:"MCP endpoint of the server. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL" group:"Which server:"`
+	Data dataDir `help:"Data directory of the dev to call. Default: .perdure." placeholder:"DIR" group:"Which server:"`
 
 	tokenFlags `embed:""`
 }
@@ -126,8 +112,8 @@ func (f serverFlags) noteTarget(c *console) {
 
 // tokenFlags name the bearer token for a server.
 type tokenFlags struct {
-	Token     string `help:"Bearer token for the server. Other users can read command lines, so prefer the variable or a file." env:"PERDURE_TOKEN" placeholder:"TOKEN" xor:"token"`
-	TokenFile string `help:"File with the bearer token for the server." placeholder:"FILE" xor:"token"`
+	Token     string `help:"Bearer token for the server. Other users can read command lines, so prefer the variable or a file." env:"PERDURE_TOKEN" placeholder:"TOKEN" xor:"token" group:"Which server:"`
+	TokenFile string `help:"File with the bearer token for the server." placeholder:"FILE" xor:"token" group:"Which server:"`
 }
 
 func (f tokenFlags) token() (string, error) {

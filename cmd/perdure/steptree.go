@@ -104,6 +104,8 @@ func (n *stepNode) status() string {
 		return gateway.StepRunning
 	case n.anyBelow("failed", "timed_out"):
 		return "failed"
+	case n.anyBelow("cancelled"):
+		return "cancelled"
 	}
 	return "completed"
 }

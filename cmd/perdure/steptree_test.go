@@ -63,6 +63,12 @@ func TestStepTree(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
+	var cancelled stepTree
+	cancelled.update(gateway.StepState{Path: "each[0]", Status: "cancelled", What: "be_send"}, after(1))
+	if got := cancelled.lines(80, 0, after(2))[0].String(); !strings.HasPrefix(got, "  – each") {
+		t.Errorf("a loop whose call was cancelled: %q", got)
+	}
+
 	tree.update(gateway.StepState{Path: "gate", Status: "completed", What: "accepted", Started: after(4), Ended: after(6)}, after(6))
 	tree.update(gateway.StepState{Path: "script/main:3", Status: gateway.StepSays, What: "copying (1 of 4)", Progress: 1, Total: 4}, after(7))
 	tree.stop("stopped")

@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
 // A table takes lines whose cells end in tabs, and writes them as columns. On a terminal
-// it is not wider than that: the widest columns are cut.
+// it is not wider than that: a last cell for which no room is left goes to a line of its
+// own, and the widest columns but the first, which people copy, are cut.
 type table struct {
 	to    io.Writer
 	width int  // in cells; 0 = any
@@ -62,7 +64,8 @@ const (
 	leastColumn = 12 // to which a column is cut, in cells
 )
 
-// fit makes the widest columns narrower until the rows that have them all fit.
+// fit makes the widest columns narrower until the rows that have them all fit, with a
+// last cell that is short.
 func (t *table) fit(columns []int, rows [][]string) {
 	if t.width == 0 || t.wraps || len(columns) == 0 {
 		return
@@ -73,14 +76,16 @@ func (t *table) fit(columns []int, rows [][]string) {
 			all = max(all, cellsIn(cells[len(columns)]))
 		}
 	}
-	all = min(all, 4*leastColumn)
+	if all > leastColumn { // it goes below
+		all = 0
+	}
 	for _, c := range columns {
 		all += c + columnGap
 	}
 	for ; all > t.width; all-- {
 		widest := 0
 		for i, c := range columns {
-			if c > columns[widest] {
+			if i > 0 && c > leastColumn && (widest == 0 || c > columns[widest]) {
 				widest = i
 			}
 		}
@@ -99,14 +104,27 @@ func (t *table) row(cells []string, columns []int) string {
 		b.WriteString(cell + strings.Repeat(" ", columns[i]-cellsIn(cell)+columnGap))
 		at += columns[i] + columnGap
 	}
-	if t.width > 0 && t.wraps {
-		return b.String() + strings.Join(wrapped(cells[last], max(t.width-at, leastColumn)), "\n"+strings.Repeat(" ", at))
+	if t.width == 0 {
+		return strings.TrimRight(b.String()+cells[last], " ")
 	}
-	if t.width > 0 {
-		return strings.TrimRight(b.String()+clip(cells[last], max(t.width-at, 1)), " ")
+	least := 2 * leastColumn
+	if t.wraps {
+		least = leastColumn
 	}
-	return strings.TrimRight(b.String()+cells[last], " ")
+	if room := t.width - at; room < least && cellsIn(cells[last]) > room { // it goes below
+		b.WriteString("\n" + strings.Repeat(" ", columnGap))
+		at = columnGap
+	}
+	if t.wraps {
+		b.WriteString(strings.Join(wrapped(cells[last], max(t.width-at, leastColumn)), "\n"+strings.Repeat(" ", at)))
+	} else {
+		b.WriteString(clip(cells[last], max(t.width-at, 1)))
+	}
+	return trailing.ReplaceAllString(b.String(), "")
 }
+
+// trailing are spaces at the end of lines.
+var trailing = regexp.MustCompile(`(?m) +$`)
 
 // wrapped breaks a text into lines of some cells: between words, and in words that are
 // longer.

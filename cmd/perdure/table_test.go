@@ -51,6 +51,34 @@ ab    something that is very lo…  last
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
+	out.Reset()
+	w = (&console{outTerminal: true, size: func() (int, int) { return 40, 24 }}).wrappingTable(&out)
+	fmt.Fprint(w, "name\ta file that has a very long path\tnode a program with arguments that people must read\n")
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want = `name  a file that has a very long path
+  node a program with arguments that
+  people must read
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+	out.Reset()
+	w = (&console{outTerminal: true, size: func() (int, int) { return 60, 24 }}).table(&out)
+	fmt.Fprint(w, "prepare_review/pzpuz2phwkkzr5m\tfailed\t2026-11-22 04:56\tada\tstep write: the server is gone\n"+
+		"call/8\twaiting\t2026-11-22 04:57\tada\tsum\n")
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want = `prepare_review/pzpuz2phwkkzr5m  failed   2026-11-22 …  ada
+  step write: the server is gone
+call/8                          waiting  2026-11-22 …  ada
+  sum
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
 	for line := range strings.Lines(write(38)) {
 		if n := cellsIn(strings.TrimSuffix(line, "\n")); n > 38 {
 			t.Errorf("%q takes %d cells", line, n)

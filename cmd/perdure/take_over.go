@@ -90,7 +90,7 @@ func (t *takeOver) propose(ctx context.Context, configuration string) error {
 		return !slices.ContainsFunc(t.set.Servers, func(s *scaffold.Server) bool { return s.Name == b.Name })
 	})
 	t.console.notef("starting %s; waiting at most %s for their tools …", service.Plural(len(found.Backends), "server"), t.Wait)
-	tools, statuses, err := service.ListTools(ctx, found, t.Wait)
+	tools, statuses, err := service.ListTools(ctx, found, t.Wait, t.console.noteStarting)
 	if err != nil {
 		return err
 	}

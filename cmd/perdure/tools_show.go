@@ -71,11 +71,13 @@ func (t toolsShowCommand) print(c *console, tool remoteTool, composites []servic
 		fmt.Fprintf(w, "offered\tto steps only, %s\n", hidden(true))
 	}
 	_ = w.Flush() // out keeps the error
+	if tool.Hidden {
+		out.printf("\narguments\n  not known here: a server lists those of tools that it offers")
+		return out.err
+	}
 	printParameters(c, out, "arguments", tool.InputSchema)
 	printParameters(c, out, "result", tool.OutputSchema)
-	if !tool.Hidden {
-		out.printf("\nexample\n  perdure call %s%s", tool.Name, t.example(tool.InputSchema))
-	}
+	out.printf("\nexample\n  perdure call %s%s", tool.Name, t.example(tool.InputSchema))
 	return out.err
 }
 

@@ -47,8 +47,8 @@ func (v validateCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if v.Output == "text" {
-		if len(diags) > 0 {
-			c.notef("perdure explain %s explains it, with an example", diags[0].Check)
+		if check := worst(diags); check != "" {
+			c.notef("perdure explain %s explains it, with an example", check)
 		}
 		c.notef("%s", known.said())
 	}
@@ -86,6 +86,18 @@ func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, *t
 	}
 	all.Sort()
 	return all, known, nil
+}
+
+// worst is the check of the first diagnostic of the highest severity; "" = there is none.
+func worst(diags definitions.Diagnostics) string {
+	for _, severity := range []definitions.Severity{definitions.SeverityError, definitions.SeverityWarning, definitions.SeverityNote} {
+		for _, d := range diags {
+			if d.Severity == severity {
+				return d.Check
+			}
+		}
+	}
+	return ""
 }
 
 // sort separates configurations from definitions. configs is never empty: "" means

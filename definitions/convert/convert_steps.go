@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -195,14 +196,19 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 	if err := c.body(indent+1, n.Inner, &inner); err != nil {
 		return err
 	}
-	width, most := s.MaxParallel, s.MaxIterations
-	if width == 0 {
-		width = definitions.DefaultParallel
+	options, err := loopOptions(n, item, entry)
+	if err != nil {
+		return err
 	}
-	if most == 0 {
-		most = definitions.DefaultIterations
-	}
-	options := innerPath
+	width, most := cmp.Or(s.MaxParallel, definitions.DefaultParallel), cmp.Or(s.MaxIterations, definitions.DefaultIterations)
+	limit, itemTime := loopLimit(s, most)
+	c.line(indent, "return loop(%s, items_of(%s), %s, %d, %d, %s%s%s)", d.named(), items, work, min(width, definitions.MaxParallel), most, limit, innerPath+options, itemTime)
+	return nil
+}
+
+// loopOptions are the arguments of a loop that have defaults; entry is the parameter of its
+// function.
+func loopOptions(n *definitions.Node, item *dot, entry string) (options string, err error) {
 	if n.Inner.Continues {
 		options += ", goes_on = True"
 	}
@@ -210,17 +216,12 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 		options += ", failed_output = " + literalOf(output)
 	}
 	options += ownWords(n.Inner)
-	if s.Collect != "" {
-		item.output = "output"
-		collect, err := item.collect(s.Collect)
-		if err != nil {
-			return err
-		}
-		options += fmt.Sprintf(", collect = lambda %s, output: %s", entry, collect)
+	if n.Step.Collect == "" {
+		return options, nil
 	}
-	limit, itemTime := loopLimit(s, most)
-	c.line(indent, "return loop(%s, items_of(%s), %s, %d, %d, %s%s%s)", d.named(), items, work, min(width, definitions.MaxParallel), most, limit, options, itemTime)
-	return nil
+	item.output = "output"
+	collect, err := item.collect(n.Step.Collect)
+	return options + fmt.Sprintf(", collect = lambda %s, output: %s", entry, collect), err
 }
 
 // loopLimit is the timeout of a loop over at most so many items, and an option with the

@@ -7,12 +7,18 @@ import (
 	"text/template/parse"
 )
 
-// Expressions of other languages. An operand is a path, a text or a number.
+// anOperand is a path, a text or a number.
+const anOperand = `(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)`
+
+// Expressions of other languages.
 var (
-	infixed  = regexp.MustCompile(`^(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)\s*(===?|!==?|[<>]=?|&&|\|\||\?\?|[-+*/%]|\bis not\b|\b[A-Za-z]+\b)\s*(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)$`)
-	negated  = regexp.MustCompile(`^!\s*(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)$`)
-	calledOf = regexp.MustCompile(`^(?:(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)\.)?(\w+)\(([^()]*)\)$`)
-	perhaps  = regexp.MustCompile(`^(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)\?\.(\w+)$`)
+	infixed  = regexp.MustCompile(`^` + anOperand + `\s*(===?|!==?|[<>]=?|&&|\|\||\?\?|[-+*/%]|\bis not\b|\b[A-Za-z]+\b)\s*` + anOperand + `$`)
+	negated  = regexp.MustCompile(`^!\s*` + anOperand + `$`)
+	calledOf = regexp.MustCompile(`^(?:` + anOperand + `\.)?(\w+)\(([^()]*)\)$`)
+	perhaps  = regexp.MustCompile(`^` + anOperand + `\?\.(\w+)$`)
+	chosen   = regexp.MustCompile(`^` + anOperand + ` if (.+) else ` + anOperand + `$`)
+	filtered = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^|'"])+`) // each part of x | f('y') | g
+	filter   = regexp.MustCompile(`^(\w+)(?:\(([^()]*)\))?$`)
 	ofInput  = regexp.MustCompile(`^\$(?:input|params|inputs)\.(?:params\.)?(\w+)$`)
 )
 
@@ -51,7 +57,48 @@ func translated(action string) string {
 	if m := ofInput.FindStringSubmatch(action); m != nil {
 		return ".params." + m[1]
 	}
-	return ""
+	if m := chosen.FindStringSubmatch(action); m != nil {
+		condition := dataOf(m[2])
+		if c := infixed.FindStringSubmatch(m[2]); c != nil {
+			condition = "(" + translatedInfix(dataOf(c[1]), c[2], dataOf(c[3])) + ")"
+		}
+		return "ternary " + dataOf(m[1]) + " " + dataOf(m[3]) + " " + condition
+	}
+	return translatedFilters(filtered.FindAllString(action, -1))
+}
+
+// translatedFilters is the same for a value and the filters through which it goes.
+func translatedFilters(parts []string) string {
+	if len(parts) < 2 {
+		return ""
+	}
+	written := []string{dataOf(parts[0])}
+	for _, part := range parts[1:] {
+		m := filter.FindStringSubmatch(strings.TrimSpace(part))
+		if m == nil {
+			return ""
+		}
+		function := called(m[1], m[2])
+		name, _, _ := strings.Cut(function, " ")
+		if function == "" || arity(name, len(argumentsOf.FindAllString(m[2], -1))+1) != "" {
+			return ""
+		}
+		written = append(written, function)
+	}
+	return strings.Join(written, " | ")
+}
+
+// dataOf is an operand whose name, if templates do not know it, is that of a parameter.
+func dataOf(text string) string {
+	text = operand(text)
+	root, below, _ := strings.Cut(text, ".")
+	switch {
+	case !bareName.MatchString(root) || isFunction(root) || root == "true" || root == "false":
+		return text
+	case otherRoots[root] != "":
+		return "." + strings.TrimSuffix(otherRoots[root]+"."+below, ".")
+	}
+	return ".params." + text
 }
 
 // translatedInfix is the same for an operator, or a function, between two operands.
@@ -162,6 +209,7 @@ func parses(action string) bool {
 }
 
 var (
+	bareName        = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 	loopInBrackets  = regexp.MustCompile(`^\[.*\bfor\b.*\bin\b`)
 	loopByFunction  = regexp.MustCompile(`\.(map|filter|forEach|reduce|find|some|every)\(`)
 	foreignVariable = regexp.MustCompile(`^\$(json|node|input|context|vars|item|workflow|secrets|\()`)

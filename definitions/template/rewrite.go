@@ -41,7 +41,7 @@ func checkNode(text string, node parse.Node, trees map[string]*parse.Tree) *Synt
 			}
 		case *parse.TemplateNode:
 			if trees[node.Name] == nil {
-				found = &SyntaxError{int(node.Pos), fmt.Sprintf("template %q is not defined", node.Name)}
+				found = &SyntaxError{Offset: int(node.Pos), Message: fmt.Sprintf("template %q is not defined", node.Name)}
 			}
 		}
 		return found == nil
@@ -53,7 +53,7 @@ func checkFunction(node *parse.IdentifierNode) *SyntaxError {
 	if isFunction(node.Ident) {
 		return nil
 	}
-	return &SyntaxError{int(node.Pos), unknownFunction(node.Ident)}
+	return &SyntaxError{Offset: int(node.Pos), Message: unknownFunction(node.Ident), Word: node.Ident}
 }
 
 // checkCommand checks the number of arguments. Only functions take any: a
@@ -68,12 +68,16 @@ func checkCommand(text string, cmd *parse.CommandNode, piped bool) *SyntaxError 
 			return checkFunction(id)
 		}
 		if message := arity(id.Ident, args); message != "" {
-			return &SyntaxError{int(id.Pos), message}
+			found := &SyntaxError{Offset: int(id.Pos), Message: message}
+			if args == 0 {
+				found.Word = id.Ident
+			}
+			return found
 		}
 		return nil
 	}
 	if args > 0 {
-		return &SyntaxError{int(cmd.Pos), fmt.Sprintf("%s is not a function and takes no arguments%s", cmd.Args[0], meantExpression(text, int(cmd.Pos)))}
+		return &SyntaxError{Offset: int(cmd.Pos), Message: fmt.Sprintf("%s is not a function and takes no arguments%s", cmd.Args[0], meantExpression(text, int(cmd.Pos)))}
 	}
 	return nil
 }
@@ -92,7 +96,7 @@ func checkRecursion(trees map[string]*parse.Tree) *SyntaxError {
 			}
 			switch state[call.Name] {
 			case visiting:
-				found = &SyntaxError{int(call.Pos), fmt.Sprintf("template %q calls itself", call.Name)}
+				found = &SyntaxError{Offset: int(call.Pos), Message: fmt.Sprintf("template %q calls itself", call.Name)}
 			case 0:
 				found = visit(call.Name)
 			}

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +16,7 @@ import (
 type SyntaxError struct {
 	Offset  int    // in bytes from the start of the text; -1 = not known
 	Message string // what is wrong, without a position
+	Word    string // that is read as a function, and is none or lacks arguments; "" = another mistake
 }
 
 func (e *SyntaxError) Error() string { return e.Message }
@@ -49,7 +51,7 @@ func syntaxError(text string, err error) *SyntaxError {
 	message := goNoise.ReplaceAllString(err.Error(), "")
 	match := parserLine.FindStringSubmatch(err.Error())
 	if match == nil {
-		return &SyntaxError{-1, message}
+		return &SyntaxError{Offset: -1, Message: message}
 	}
 	line, _ := strconv.Atoi(match[1])
 	start := lineStart(text, line)
@@ -69,10 +71,7 @@ func syntaxError(text string, err error) *SyntaxError {
 	if number, tooLarge := strings.CutPrefix(message, "integer overflow: "); tooLarge {
 		message = fmt.Sprintf("%s is too large for a number in a template; read it from text: (int %[1]s)", number)
 	}
-	if strings.HasPrefix(message, "function ") && strings.Contains(text, "${{") {
-		message += "; a template has no $ before it"
-	}
-	return &SyntaxError{offset, message + remedy(text, offset, message)}
+	return &SyntaxError{Offset: offset, Message: message + remedy(text, offset, message)}
 }
 
 // hyphenated is a path with a hyphen in one of its names.
@@ -125,19 +124,59 @@ var loopOfOthers = regexp.MustCompile(`\{\{-?\s*(for|each|foreach)\s|\{%`)
 // foreign is a template as other systems write it, in a text that has none.
 var foreign = regexp.MustCompile(`\$\{\{?\s*(params|inputs?|steps|forEach)\.[^}]*\}|\{\.?(params|steps|forEach)\.[^}]*\}|\{%.*%\}|<%.*%>|\$\((params|inputs|steps)\.[^)]*\)`)
 
-// Foreign gives what in a text without actions looks like a template of another
-// system, or of one whose braces are not all there; "" = nothing does.
-func (t *Template) Foreign() string {
-	if t.main != nil {
-		return ""
+// jinja is a statement of Jinja, which means nothing beside templates either.
+var jinja = regexp.MustCompile(`\{%[-+]?\s*(if|elif|else|endif|for|endfor|set)\b[^%]*%\}`)
+
+// statements are what to write for statements of Jinja, by their first word.
+var statements = map[string]string{
+	"for": "a loop is {{range $x := .params.list}}{{$x}}{{end}}", "endfor": "a loop ends with {{end}}",
+	"set": "a variable is {{$x := .params.x}}",
+}
+
+// noDollar is what to write for a template of GitHub Actions and the like.
+const noDollar = "a template has no $ before it"
+
+// besides says what else a text with a mistake has of other systems, as words that follow
+// a message.
+func besides(text string, offset int) string {
+	if start := strings.LastIndex(text[:max(0, offset)], "{{"); start > 0 && text[start-1] == '$' {
+		return "; " + noDollar
 	}
-	if found := foreign.FindString(t.text); found != "" {
-		return found
-	}
-	if i := strings.Index(t.text, "}}"); i >= 0 && rootName.MatchString(t.text[:i]) {
-		return t.text[:i+2]
+	if found, write := statement(text); found != "" {
+		return fmt.Sprintf("; %s is taken as text: %s", found, write)
 	}
 	return ""
+}
+
+// statement gives the first statement of Jinja in a text, and what to write instead.
+func statement(text string) (found, write string) {
+	m := jinja.FindStringSubmatch(text)
+	if m == nil {
+		return "", ""
+	}
+	return m[0], cmp.Or(statements[m[1]], "a condition is {{if .params.x}}…{{else}}…{{end}}")
+}
+
+// Foreign gives what in a text looks like a template of another system, or of one whose
+// braces are not all there, and what to write instead; "" = nothing does.
+func (t *Template) Foreign() (found, write string) {
+	if found, write = statement(t.text); found != "" {
+		return found, write
+	}
+	if strings.HasPrefix(t.text, "${{") {
+		return "$", noDollar
+	}
+	if t.main != nil {
+		return "", ""
+	}
+	const path = "a template is {{.params.x}} or {{.steps.ID.output.x}}"
+	if found := foreign.FindString(t.text); found != "" {
+		return found, path
+	}
+	if i := strings.Index(t.text, "}}"); i >= 0 && rootName.MatchString(t.text[:i]) {
+		return t.text[:i+2], path
+	}
+	return "", ""
 }
 
 // rootName is the beginning of a path as templates read it.

@@ -93,7 +93,7 @@ func parseText(text string) (*Template, *SyntaxError) {
 		return t, nil
 	}
 	if len(text) > maxTemplateText {
-		return nil, &SyntaxError{-1, fmt.Sprintf("template text is longer than %d bytes", maxTemplateText)}
+		return nil, &SyntaxError{Offset: -1, Message: fmt.Sprintf("template text is longer than %d bytes", maxTemplateText)}
 	}
 	trees := map[string]*parse.Tree{}
 	t.main = parse.New("")
@@ -102,6 +102,7 @@ func parseText(text string) (*Template, *SyntaxError) {
 		return nil, syntaxError(text, err)
 	}
 	if err := checkTrees(text, t.main, trees); err != nil {
+		err.Message += besides(text, err.Offset)
 		return nil, err
 	}
 	t.findRefs(text, t.main, trees)

@@ -113,6 +113,8 @@ func TestChartRefuses(t *testing.T) {
 		"builds: {current: a b}":                               "current",
 		"builds: {previous: [{id: v1, tag: v1}]}":              "builds.previous",
 		"builds: {current: v1, previous: [{id: v1, tag: v1}]}": "builds.previous",
+		"{allowAnonymous: true, builds: {current: v1.4, previous: [{id: v1-4, tag: v1}]}}":                  "perdure-worker-v1-4 would be that of two builds",
+		"{allowAnonymous: true, builds: {current: v2, previous: [{id: a_1, tag: v1}, {id: A.1, tag: v1}]}}": "would be that of two builds, one of them a_1",
 	} {
 		if _, err := rendered(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("values %q: got %v, want an error that names %s", values, err, want)
@@ -175,6 +177,28 @@ func TestCodecPod(t *testing.T) {
 		}
 		if got := secretsOf(found.pods[i].Spec); !slices.Equal(got, secrets) {
 			t.Errorf("it is given %v, want %v", got, secrets)
+		}
+	}
+}
+
+// TestJobs: what migrates and promotes connects to Temporal and the database as gateways
+// and workers do, so it has their certificates.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	found := &cluster{t: t}
+	for _, document := range render(t, everything) {
+		found.add(document)
+	}
+	for _, role := range []string{"gateway", "worker", "migration", "promotion"} {
+		i := slices.IndexFunc(found.pods, func(p corev1.PodTemplateSpec) bool { return p.Labels["app.kubernetes.io/component"] == role })
+		if i < 0 {
+			t.Fatalf("there is no %s", role)
+		}
+		container := found.pods[i].Spec.Containers[0]
+		mounted := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/run/ca" })
+		named := slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "SSL_CERT_DIR" })
+		if secrets := secretsOf(found.pods[i].Spec); !mounted || !named || !slices.Contains(secrets, "authority") || !slices.Contains(secrets, "backends") {
+			t.Errorf("%s: certificates are mounted: %t, named: %t; it is given %v", role, mounted, named, secrets)
 		}
 	}
 }

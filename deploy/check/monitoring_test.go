@@ -97,12 +97,17 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 3x60`, false},
 		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 3x15 0x45`, false}, // they are kept no more
 		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 0x50 1x10`, true},
+		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 0x30 _x20 1x9`, true},  // while Temporal was away
+		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 3x30 _x20 3x9`, false}, //
 		{"PerdureRunQuarantined", `perdure_runs{perdure_status="quarantined"} 0x60`, false},
 		{"PerdureRunQuarantined", `perdure_runs{perdure_status="quarantined"} 0x30 1x30`, true},
 		{"PerdureRunQuarantined", `perdure_runs_quarantined_total{instance="a"} 0x30 1x30`, true}, // of a Temporal that cannot pause it
 		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be"} 0x60`, true},
 		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be"} 1x57 0x3`, false},                                // a blip
 		{"PerdureBackendDown", "perdure_backend_up{instance=\"a\"} 0x60\nperdure_backend_up{instance=\"b\"} 1x60", false}, // another process reaches it
+		{"PerdureToolUnavailable", `perdure_tool_up{perdure_tool="t"} 1x30 0x30`, true},                                   // a tool that it calls is gone
+		{"PerdureToolUnavailable", `perdure_tool_up{perdure_tool="t"} 1x55 0x5`, false},                                   // a backend is updated
+		{"PerdureToolUnavailable", "perdure_tool_up{perdure_tool=\"t\", instance=\"a\"} 0x60\nperdure_tool_up{perdure_tool=\"t\", instance=\"b\"} 1x60", false},
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 0x30 61x30`, true},
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 59x60`, false},
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 0x57 90x3`, false}, // workers are restarted

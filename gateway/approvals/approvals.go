@@ -91,7 +91,7 @@ func New(o Options) (http.Handler, error) {
 		o.Logger = slog.Default()
 	}
 	if o.Bodies == nil {
-		o.Bodies = web.NewBodies(web.DefaultWork, web.Patience)
+		o.Bodies = web.NewBodies(web.Work(), web.Patience)
 	}
 	in := &inbox{Options: o, pages: newPages(), forms: auth.NewStamps("approvals form", formLife, o.Key, o.RetiredKeys), now: time.Now}
 	mux := http.NewServeMux()
@@ -197,7 +197,7 @@ func object(run *runs.Run) auth.Object { return auth.Object{Tool: run.Tool, Owne
 // mayAnswer reports whether a question is for the visitor. What is not put to the
 // caller of a run is for its operators.
 func (in *inbox) mayAnswer(who auth.Identity, run *runs.Run, e runs.Elicitation) bool {
-	if e.Kind != runs.Question {
+	if e.Kind != runs.ForCaller {
 		return in.Policy.May(who, auth.Operate, object(run))
 	}
 	on := object(run)

@@ -193,7 +193,7 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 
 // offer gives a question the form with which the visitor can answer it.
 func (in *inbox) offer(q *question, who auth.Identity, e runs.Elicitation, tried attempt) {
-	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Caller(), string(q.Run), q.ID, e.Question)
+	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Caller(), string(q.Run), q.ID, e.Digest)
 	q.Form = newEntry(e.Schema)
 	if tried.question != q.ID {
 		return
@@ -301,7 +301,7 @@ func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.
 		tried.form = newEntry(e.Schema)
 		tried.form.fill(r.PostForm)
 	}
-	if !in.signedFor(r, who, string(run.ID), e.ID, e.Question) {
+	if !in.signedFor(r, who, string(run.ID), e.ID, e.Digest) {
 		tried.reason = "the form was open for too long, or is not from here; please look at it again and send it once more"
 		return answer, tried
 	}

@@ -13,7 +13,12 @@ func (f *TokenFile) LookAgain() {
 }
 
 // SetClock changes what time it is for a login.
-func (l *Login) SetClock(now func() time.Time) { l.now = now }
+func (l *Login) SetClock(now func() time.Time) {
+	l.now = now
+	if l.issuer != nil {
+		l.issuer.keys.now = now
+	}
+}
 
 // NewLoginAt makes a login at another time than now.
 func NewLoginAt(o LoginOptions, now func() time.Time) (*Login, error) { return newLogin(o, now) }

@@ -64,10 +64,11 @@ type keySet struct {
 
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
-	fetched time.Time     // when the keys came; zero = never
-	tried   time.Time     // when they were last asked for
-	err     error         // of the last fetch; nil = it got keys
-	flight  chan struct{} // closed when the fetch under way ends; nil = none
+	issued  *oidc.Provider // the last discovery document; nil = none yet
+	fetched time.Time      // when the keys came; zero = never
+	tried   time.Time      // when they were last asked for
+	err     error          // of the last fetch; nil = it got keys
+	flight  chan struct{}  // closed when the fetch under way ends; nil = none
 }
 
 func newKeySet(issuer, url string, client *http.Client, log *slog.Logger) *keySet {
@@ -115,6 +116,27 @@ func (k *keySet) ready(ctx context.Context) error {
 		return errNoKeys
 	}
 	return nil
+}
+
+// endpoints are those of the issuer in its discovery document, which is fetched with the
+// keys: however many people sign in, a hanging issuer is asked once at a time.
+func (k *keySet) endpoints(ctx context.Context) (*oidc.Provider, error) {
+	if issued, _ := k.discovered(); issued != nil {
+		return issued, nil
+	}
+	if err := wait(ctx, k.refresh()); err != nil {
+		return nil, err
+	}
+	return k.discovered()
+}
+
+func (k *keySet) discovered() (*oidc.Provider, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.issued == nil {
+		return nil, cmp.Or(k.err, errNoKeys)
+	}
+	return k.issued, nil
 }
 
 // usable reports whether tokens can be checked with the keys.
@@ -236,6 +258,9 @@ func (k *keySet) get(ctx context.Context) ([]jose.JSONWebKey, error) {
 		if err != nil {
 			return nil, fmt.Errorf("discovery: %w", err)
 		}
+		k.mu.Lock()
+		k.issued = provider
+		k.mu.Unlock()
 		var doc struct {
 			URL string `json:"jwks_uri"`
 		}

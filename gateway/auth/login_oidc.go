@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -124,15 +123,12 @@ func (l *Login) flow(r *http.Request, state string) (loginFlow, error) {
 	return f, nil
 }
 
-// A loginIssuer is asked for its endpoints when it is first needed: it may be
-// down when the server starts.
+// A loginIssuer is asked for its endpoints, with its keys, when it is first needed: it
+// may be down when the server starts.
 type loginIssuer struct {
 	OIDCLogin
 	redirect string
 	keys     *keySet
-
-	mu       sync.Mutex
-	provider *oidc.Provider
 }
 
 func newLoginIssuer(o *OIDCLogin, redirect string, log *slog.Logger) *loginIssuer {
@@ -150,7 +146,7 @@ func newLoginIssuer(o *OIDCLogin, redirect string, log *slog.Logger) *loginIssue
 }
 
 func (i *loginIssuer) discover(ctx context.Context) (*oauth2.Config, error) {
-	provider, err := i.find(ctx)
+	provider, err := i.keys.endpoints(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("discovering the issuer %s: %w", i.Issuer, err)
 	}
@@ -175,20 +171,6 @@ func (i *loginIssuer) asked() []string {
 		}
 	}
 	return scopes
-}
-
-// find asks for the endpoints, unless they are known.
-func (i *loginIssuer) find(ctx context.Context) (*oidc.Provider, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.provider != nil {
-		return i.provider, nil
-	}
-	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.HTTP), i.Issuer)
-	if err == nil {
-		i.provider = provider
-	}
-	return provider, err
 }
 
 // exchange turns a code into a session.

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -268,10 +269,47 @@ func TestLoginIssuerIsAway(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	i.Down.Store(false)
+	s.login.SetClock(func() time.Time { return time.Now().Add(time.Minute) })
 	if _, got := visit(t, b, s.URL+"/approvals/deploy/1"); !strings.Contains(got, "#ann") {
 		t.Errorf("when it is back: %s %v", got, s.refused())
 	}
 }
+
+// TestAttackHangingIssuer: while an issuer gives no answer, those who sign in wait for
+// one attempt at it, together, and not each for one of their own.
+func TestAttackHangingIssuer(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	begun := make(chan struct{}, 20)
+	hangs := roundTrip(func(*http.Request) (*http.Response, error) {
+		asked.Add(1)
+		<-begun
+		return nil, context.DeadlineExceeded
+	})
+	login, err := auth.NewLogin(auth.LoginOptions{PublicURL: "http://127.0.0.1:1", Path: "/approvals", Key: loginKey,
+		Logger: slog.New(slog.DiscardHandler), OIDC: &auth.OIDCLogin{Issuer: "http://issuer", ClientID: "perdure", HTTP: &http.Client{Transport: hangs}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var people sync.WaitGroup
+	for range cap(begun) {
+		people.Go(func() {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/approvals/login", http.NoBody)
+			begun <- struct{}{}
+			if login.Begin(httptest.NewRecorder(), r, "/approvals") == nil {
+				t.Error("somebody signs in")
+			}
+		})
+	}
+	people.Wait()
+	if got := asked.Load(); got != 1 {
+		t.Errorf("the issuer was asked %d times", got)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestLoginCookies: where the site is reached by https, cookies are for https
 // and for this host only.

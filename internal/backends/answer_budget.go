@@ -14,7 +14,7 @@ import (
 // to a request of a client are its caller's, who decides how fast they are written. A call
 // that was sent must not lose its outcome for lack of memory, so an answer waits for as
 // long as its call does.
-func newAnswers() *web.Bodies { return web.NewBodies(web.DefaultWork, math.MaxInt64) }
+func newAnswers() *web.Bodies { return web.NewBodies(web.Work(), math.MaxInt64) }
 
 // An answerBudget is the memory in which answers of one backend are read and decoded.
 type answerBudget struct {

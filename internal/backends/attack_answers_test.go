@@ -183,7 +183,7 @@ func TestAttackAnswersOfASlowReader(t *testing.T) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, id, strings.Repeat("x", 7<<20))
 	}}
 	p := open(t, httpConfig(serve(t, h).URL))
-	bodies := web.NewBodies(web.DefaultWork, math.MaxInt64)
+	bodies := web.NewBodies(web.Work(), math.MaxInt64)
 	slow, hangUp := context.WithCancel(bodies.Within(t.Context(), "slow"))
 	var calls sync.WaitGroup
 	defer calls.Wait()

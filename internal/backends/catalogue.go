@@ -62,7 +62,7 @@ func (a Aggregation) check() error {
 
 // A catalogue is an immutable view of all tools.
 type catalogue struct {
-	tools    []Tool // exposed and hidden, sorted by name
+	tools    []Tool // exposed and hidden, sorted by name; one without a name of its own is backend.original
 	byName   map[string]Tool
 	byOrigin map[string]Tool // backend.original; also those that lost their name to another
 	unseen   []string        // backends that have not answered yet
@@ -94,9 +94,16 @@ func resolve(agg Aggregation, backends []string, listed []Tool) (*catalogue, []s
 		c.byName[t.Name] = t
 		c.addOrigin(t)
 	}
-	for _, t := range slices.Concat(lost, strays, clashing) {
+	nameless := slices.Concat(lost, strays, clashing)
+	for i := range nameless {
+		t := &nameless[i]
 		t.Name, t.Hidden = t.origin(), true
-		c.addOrigin(t)
+		c.addOrigin(*t)
+	}
+	for _, t := range nameless {
+		if found, _ := c.find(t.Name); found.Backend == t.Backend {
+			tools = append(tools, t)
+		}
 	}
 	slices.SortFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
 	c.tools = tools

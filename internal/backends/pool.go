@@ -165,9 +165,9 @@ func withKey(args json.RawMessage, argument, key string) (json.RawMessage, error
 	return json.Marshal(object)
 }
 
-// Tools returns the catalogue, hidden tools included, sorted by name. Tools of
-// a backend that went down stay in it as they were known last. The slice is
-// the caller's.
+// Tools returns the catalogue, hidden tools included, sorted by name. One that lost its
+// name to another is hidden, under backend.originalName. Tools of a backend that went
+// down stay in it as they were known last. The slice is the caller's.
 func (p *Pool) Tools() []Tool { return slices.Clone(p.catalogue.Load().tools) }
 
 // Find looks a tool up by its exposed name, else as backend.originalName.

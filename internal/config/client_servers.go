@@ -11,7 +11,7 @@ import (
 )
 
 // What MCP clients keep of their servers is a configuration, too: mcpServers of
-// Claude, Cursor and others, and servers of VS Code.
+// Claude, Cursor and others, servers of VS Code, and mcp_servers of Codex.
 
 // isClientFile reports whether a document is such a file.
 func isClientFile(root *yaml.Node) bool {
@@ -67,7 +67,7 @@ func (s clientServer) backend() *yaml.Node {
 	if transport := s.transport(); transport != nil {
 		content = append(content, scalar(transport, "transport"), transport)
 	}
-	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"headers", "headers"}} {
+	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"headers", "headers"}, {"env_vars", "passEnv"}} {
 		if value := child(s.node, key[0]); value != nil {
 			content = append(content, scalar(value, key[1]), s.referring(value))
 		}

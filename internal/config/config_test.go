@@ -329,9 +329,9 @@ func TestNamedDefinitions(t *testing.T) {
 	}
 	var got []string
 	for _, d := range found.Definitions {
-		got = append(got, strings.Join(append([]string{d.Name}, d.Callers()...), " < "))
-		if d.Hidden() != (len(d.Callers()) > 0) {
-			t.Errorf("%s is hidden: %v", d.Name, d.Hidden())
+		got = append(got, strings.Join(append([]string{d.Name}, d.Expose.Callers...), " < "))
+		if d.Expose.Hidden != (len(d.Expose.Callers) > 0) {
+			t.Errorf("%s is hidden: %v", d.Name, d.Expose.Hidden)
 		}
 	}
 	if diff := cmp.Diff([]string{"own", "outer", "inner < outer", "innermost < inner"}, got); diff != "" {

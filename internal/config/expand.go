@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -27,6 +28,15 @@ func (r *reader) expanded(p keyPath, text string) string {
 		r.errorf(p, "environment", "environment variable %s is not set", name)
 		return written
 	})
+}
+
+// atHome gives a path with the home directory in place of ~ at its start, as a shell
+// would have it.
+func atHome(path string) string {
+	if below, ok := strings.CutPrefix(path, "~/"); ok {
+		return "${env:HOME}/" + below
+	}
+	return path
 }
 
 // referred are the values of the variables that texts refer to; nil = there are none.

@@ -165,7 +165,7 @@ func (src Sources) Stamp(scripts ...string) string {
 func ScriptFiles(defs []*definitions.Definition) []string {
 	var files []string
 	for _, d := range defs {
-		for _, name := range d.PinnedFiles() {
+		for _, name := range d.Scripts().Files() {
 			files = append(files, filepath.Join(filepath.Dir(d.Pos.File), filepath.FromSlash(name)))
 		}
 	}

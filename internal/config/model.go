@@ -20,7 +20,7 @@ import (
 //	ignored      it has no effect here; the value says what to do instead
 type configuration struct {
 	Name              string        `yaml:"name" help:"Name of the server, as clients see it."`
-	GroupRef          string        `yaml:"groupRef" meant:"group" help:"Group of workloads in ToolHive. Its workloads are not discovered; list them under backends."`
+	GroupRef          string        `yaml:"groupRef" help:"Group of workloads in ToolHive. Its workloads are not discovered; list them under backends."`
 	IncomingAuth      *incomingAuth `yaml:"incomingAuth" meant:"auth,authentication,oidc" help:"How callers show who they are. Without it, everybody is anonymous."`
 	OutgoingAuth      *outgoingAuth `yaml:"outgoingAuth" help:"Which credentials backends get."`
 	Backends          []*backend    `yaml:"backends" meant:"mcpServers,servers,mcp_servers,context_servers,mcp,upstreams" help:"The MCP servers whose tools are served, and called by composite tools."`
@@ -50,6 +50,8 @@ type configuration struct {
 	Optimizer      map[string]any `yaml:"optimizer" ignored:"" help:"Tool optimizer of ToolHive."`
 	CodeMode       map[string]any `yaml:"codeMode" ignored:"set scripts.agents: true to let clients send scripts" help:"Scripts of clients in ToolHive."`
 	SessionStorage map[string]any `yaml:"sessionStorage" ignored:"" help:"Session store of ToolHive; sessions need none here."`
+	Group          any            `yaml:"group" ignored:"list its workloads under backends" help:"Group of workloads in ToolHive, as groupRef."`
+	Sessions       any            `yaml:"sessionManagementV2" ignored:"" help:"Sessions of ToolHive; clients need none here."`
 	RateLimiting   map[string]any `yaml:"rateLimiting" ignored:"use quotas for callers and limits for backends" help:"Rate limits of ToolHive."`
 }
 
@@ -70,7 +72,7 @@ type backend struct {
 	// Ours. In command, args, dir, the values of env and headers, and in url,
 	// ${env:NAME} is a variable of perdure's own environment.
 	Headers          map[string]string    `yaml:"headers" meant:"header,auth,token,bearer,authentication,http_headers" help:"Headers that every request has, besides those of outgoingAuth; ${env:NAME} is a variable of perdure's own environment."`
-	Command          string               `yaml:"command" meant:"cmd,exec,program,run,image" help:"Program to start, for stdio. Here, in args, env, dir and url, ${env:NAME} is a variable of perdure's own environment, and ${env:NAME:-TEXT} says what holds without it."`
+	Command          string               `yaml:"command" meant:"cmd,exec,program,run,image" help:"Program to start, for stdio. Here, in args, env, dir and url, ${env:NAME} is a variable of perdure's own environment, and ${env:NAME:-TEXT} says what holds without it. ~/ at the start of it and of dir is the home directory."`
 	Args             []string             `yaml:"args" meant:"arguments,argv" help:"Arguments of the program."`
 	Env              map[string]string    `yaml:"env" meant:"environment,envs,envVars,env_vars" help:"Environment variables of the program."`
 	PassEnv          []string             `yaml:"passEnv" meant:"pass_env,envFrom,secrets" help:"Variables of perdure's own environment that the program gets, too."`

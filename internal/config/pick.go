@@ -121,7 +121,9 @@ func (l *loader) selectNamed() {
 		case slices.Contains(offered, d):
 			kept = append(kept, d)
 		case slices.Contains(used, d):
-			kept = append(kept, d.HiddenBut(callersOf(d, used, find)))
+			hidden := d.Clone()
+			hidden.Expose = d.Expose.HiddenBut(callersOf(d, used, find))
+			kept = append(kept, hidden)
 		}
 	}
 	l.defs = kept

@@ -68,8 +68,12 @@ func child(node *yaml.Node, step any) *yaml.Node {
 	return nil
 }
 
-// documents gives the root of each YAML document of a file that is not empty.
+// documents gives the root of each YAML document of a file that is not empty; of TOML,
+// the servers that Codex lists there.
 func documents(file string, data []byte) ([]*yaml.Node, definitions.Diagnostics) {
+	if isTOML(file) {
+		return codexDocument(file, data)
+	}
 	if isJSON(file) {
 		data = plainJSON(data)
 	}

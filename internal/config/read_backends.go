@@ -42,10 +42,10 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 		Secrets:          r.referred(append([]string{b.URL, b.Command, b.Dir}, b.Args...)),
 		Headers:          r.headers(p.to("headers"), b),
 		CACertificates:   r.certificates(p.to("caBundlePath"), b.CABundlePath),
-		Command:          r.expanded(p.to("command"), b.Command),
+		Command:          r.expanded(p.to("command"), atHome(b.Command)),
 		Args:             r.arguments(p.to("args"), b.Args),
 		Env:              r.environment(p, b),
-		Dir:              r.expanded(p.to("dir"), b.Dir),
+		Dir:              r.expanded(p.to("dir"), atHome(b.Dir)),
 		User:             b.User,
 		Group:            b.Group,
 		Effects:          r.effects(p.to("effects"), b),
@@ -56,6 +56,12 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 	if b.Transport == "" && b.Command != "" {
 		config.Transport = backends.Stdio
 	}
+	r.reached(p, b, config)
+	return config
+}
+
+// reached checks what says how a backend is reached.
+func (r *reader) reached(p keyPath, b *backend, config backends.Config) {
 	switch config.Transport {
 	case backends.StreamableHTTP, backends.SSE:
 		if b.Command != "" {
@@ -78,7 +84,7 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 		if b.Command == "" {
 			r.errorf(p.to("command"), "backends", "is missing: the program to start")
 		}
-		if words := strings.Fields(b.Command); len(words) > 1 && len(b.Args) == 0 && !exists(b.Command) {
+		if words := strings.Fields(b.Command); len(words) > 1 && len(b.Args) == 0 && !exists(config.Command) {
 			r.errorf(p.to("command"), "backends", "is a program and its arguments in one text; write command: %s, and each other word under args", words[0]) // which may be secret
 		}
 		if err := backends.CheckAccount(b.User, b.Group); err != nil {
@@ -94,7 +100,6 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 			r.errorf(p.to("transport"), "missing", "is missing: write url and transport: streamable-http for a server, or command for a program")
 		}
 	}
-	return config
 }
 
 func (r *reader) effects(p keyPath, b *backend) []backends.EffectRule {

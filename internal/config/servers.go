@@ -3,7 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
-	"runtime"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -36,17 +36,18 @@ func (s *Server) IsProcess() bool {
 
 // ServerFiles are the files in which programs list MCP servers and that exist: those
 // of MCP clients in a directory, configurations of vMCP there, also those without
-// backends, and that of Claude Desktop.
+// backends, and those of Claude Desktop, VS Code and Codex for the user.
 func ServerFiles(dir string) []string {
 	candidates := []string{
 		filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "mcp.json"),
 		filepath.Join(dir, ".vscode", "mcp.json"), filepath.Join(dir, ".cursor", "mcp.json"),
+		filepath.Join(dir, ".codex", "config.toml"),
 	}
 	for _, pattern := range []string{"*.yaml", "*.yml"} {
 		matches, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well formed
 		candidates = append(candidates, matches...)
 	}
-	candidates = append(candidates, desktopFile())
+	candidates = append(candidates, userFiles()...)
 	return slices.DeleteFunc(candidates, func(file string) bool {
 		data, err := ReadFile(file)
 		return err != nil || !listsServers(file, data)
@@ -54,7 +55,7 @@ func ServerFiles(dir string) []string {
 }
 
 // listsServers reports whether a file of this or another program lists servers. Files of
-// MCP clients are JSON: in YAML, servers are those of an API and the like.
+// MCP clients are JSON or TOML: in YAML, servers are those of an API and the like.
 func listsServers(file string, data []byte) bool {
 	docs, _ := documents(file, data)
 	return slices.ContainsFunc(docs, func(doc *yaml.Node) bool {
@@ -63,7 +64,7 @@ func listsServers(file string, data []byte) bool {
 		case root == nil:
 			return isServer(doc)
 		case isClientFile(root):
-			return isJSON(file)
+			return !isYAML(file)
 		}
 		return child(root, "backends").Kind == yaml.SequenceNode
 	})
@@ -85,18 +86,19 @@ func serversOf(doc *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// desktopFile is where Claude Desktop lists its servers; "" = not known.
-func desktopFile() string {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return ""
+// userFiles are where MCP clients list the servers of a user, whatever the directory.
+func userFiles() (files []string) {
+	if dir, err := os.UserConfigDir(); err == nil {
+		files = append(files, filepath.Join(dir, "Claude", "claude_desktop_config.json"), filepath.Join(dir, "Code", "User", "mcp.json"))
 	}
-	if runtime.GOOS == "linux" {
-		if _, err := os.Stat(filepath.Join(dir, "Claude")); err != nil {
-			return ""
-		}
+	codex := os.Getenv("CODEX_HOME")
+	if home, err := os.UserHomeDir(); err == nil && codex == "" {
+		codex = filepath.Join(home, ".codex")
 	}
-	return filepath.Join(dir, "Claude", "claude_desktop_config.json")
+	if codex != "" {
+		files = append(files, filepath.Join(codex, "config.toml"))
+	}
+	return files
 }
 
 // ReadServers reads the servers that a file lists. What else the file says is left
@@ -134,9 +136,15 @@ func ReadServers(file string) ([]*Server, definitions.Diagnostics) {
 
 // noteLeft warns of what a configuration has besides its servers, since that is left.
 func (l *loader) noteLeft(file string, root *yaml.Node) {
+	silent := []string{"name", "groupRef", "backends", "outgoingAuth", "metadata"}
+	for _, key := range definitions.Keys(reflect.TypeFor[configuration]()) {
+		if _, ignored := key.Tag.Lookup("ignored"); ignored {
+			silent = append(silent, key.Name)
+		}
+	}
 	var left []string
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		if key := root.Content[i].Value; !slices.Contains([]string{"name", "groupRef", "backends", "outgoingAuth", "metadata"}, key) {
+		if key := root.Content[i].Value; !slices.Contains(silent, key) {
 			left = append(left, key)
 		}
 	}

@@ -1,18 +1,26 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestServerFiles finds files that list MCP servers, and leaves others with such keys.
 func TestServerFiles(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
-	dir := t.TempDir()
+	codex, dir := t.TempDir(), t.TempDir()
+	t.Setenv("CODEX_HOME", codex)
+	if err := os.WriteFile(filepath.Join(codex, "config.toml"), []byte("[mcp_servers.a]\ncommand = \"a\""), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{
 		".mcp.json":      `{"mcpServers": {"a": {"command": "a"}}} // ours`,
 		"vmcp.yaml":      "backends: [{name: a, url: http://a/mcp}]",
@@ -28,7 +36,7 @@ func TestServerFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "group.yaml"), filepath.Join(dir, "vmcp.yaml")}; !slices.Equal(got, want) {
+	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "group.yaml"), filepath.Join(dir, "vmcp.yaml"), filepath.Join(codex, "config.toml")}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }
@@ -55,10 +63,10 @@ func TestReferredSecrets(t *testing.T) {
 func TestServersOfConfigurations(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"name: a\nbackends: [{name: a, url: http://a/mcp}]":                                                   "",
-		"backends: [{name: a, url: http://a/mcp}]\ncompositeTools: []\nincomingAuth: {type: anonymous}":       "1:1: warning: only backends are taken over, not compositeTools, incomingAuth; perdure dev --config FILE serves all of it [config]",
-		"kind: VirtualMCPServer\nspec: {groupRef: {name: g}}":                                                 "1:1: warning: has no backends, which ToolHive finds by group: list them in spec.config.backends; perdure dev --config FILE serves the file then [backends]",
-		"kind: VirtualMCPServer\nspec: {config: {backends: [{name: a, url: http://a/mcp}], aggregation: {}}}": "2:16: warning: only backends are taken over, not aggregation; perdure dev --config FILE serves all of it [config]",
+		"name: a\nbackends: [{name: a, url: http://a/mcp}]":                                                             "",
+		"backends: [{name: a, url: http://a/mcp}]\ncompositeTools: []\nincomingAuth: {type: anonymous}":                 "1:1: warning: only backends are taken over, not compositeTools, incomingAuth; perdure dev --config FILE serves all of it [config]",
+		"kind: VirtualMCPServer\nspec: {groupRef: {name: g}}":                                                           "1:1: warning: has no backends, which ToolHive finds by group: list them in spec.config.backends; perdure dev --config FILE serves the file then [backends]",
+		"kind: VirtualMCPServer\nspec: {config: {backends: [{name: a, url: http://a/mcp}], aggregation: {}, group: g}}": "2:16: warning: only backends are taken over, not aggregation; perdure dev --config FILE serves all of it [config]",
 		"other: 1": "lists no servers: no mcpServers, servers or backends [config]",
 	} {
 		file := filepath.Join(t.TempDir(), "a.yaml")
@@ -73,5 +81,98 @@ func TestServersOfConfigurations(t *testing.T) {
 		if got.String() != want {
 			t.Errorf("%s\ngives %s\nwant  %s", text, got.String(), want)
 		}
+	}
+}
+
+// TestServersOfCodex takes the servers over that Codex lists in its TOML, and says where
+// a mistake is.
+func TestServersOfCodex(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "config.toml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`
+model = "gpt-5"
+[projects."/work"]
+trust_level = "trusted"
+[mcp_servers.docs]
+command = "npx"
+args = ["-y", "docs-server"]
+env = { LEVEL = "debug" }
+env_vars = ["DOCS_TOKEN"]
+startup_timeout_sec = 20
+[mcp_servers.shop]
+url = "https://shop.example.com/mcp"
+bearer_token_env_var = "SHOP_TOKEN"
+http_headers = { "X-Region" = "eu" }
+env_http_headers = { "X-Tenant" = "SHOP_TENANT" }
+[mcp_servers.old]
+command = "old"
+enabled = false
+`)
+	got, diags := ReadServers(file)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	want := []*Server{
+		{Name: "docs", File: file, Command: "npx", Args: []string{"-y", "docs-server"}, Env: map[string]string{"LEVEL": "debug"}, PassEnv: []string{"DOCS_TOKEN"}},
+		{Name: "shop", File: file, Transport: "streamable-http", URL: "https://shop.example.com/mcp",
+			Headers: map[string]string{"Authorization": "Bearer ${env:SHOP_TOKEN}", "X-Region": "eu", "X-Tenant": "${env:SHOP_TENANT}"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for text, want := range map[string]string{
+		"[mcp_servers.a]\ncommand = npx":             ":2:11: this is not TOML: expected value but found \"npx\" instead [syntax]",
+		"mcp_servers = 1":                            ": lists no servers",
+		"[mcp_servers]\na = 1":                       `: the server "a" must be a mapping`,
+		"[mcp_servers.a]\ncommand = \"a\"\nargs = 1": ": backends[0].args must be a list",
+		"model = \"gpt-5\"":                          ": lists no servers",
+	} {
+		write(text)
+		if _, diags := ReadServers(file); len(diags) != 1 || !strings.HasPrefix(diags[0].String(), file+want) {
+			t.Errorf("%s\ngives %v\nwant  %s", text, diags, want)
+		}
+	}
+}
+
+// TestAttackTOML reads what is nested as deeply as a file can be, in little time.
+func TestAttackTOML(t *testing.T) {
+	t.Parallel()
+	var deep strings.Builder
+	for i := 0; deep.Len() < maxTOML-2*maxNesting-40; i++ {
+		fmt.Fprintf(&deep, "[mcp_servers%s.b%d]\n", strings.Repeat(".a", maxNesting-5), i)
+	}
+	for name, text := range map[string]string{
+		"names":  "mcp_servers." + strings.Repeat("a.", maxTOML/2-10) + "a=1",
+		"lists":  "mcp_servers.a=" + strings.Repeat("[", maxTOML-20),
+		"tables": "mcp_servers.a=" + strings.Repeat("{a=", maxTOML/3-10),
+		"deep":   deep.String(),
+		"large":  strings.Repeat("#", maxTOML+1),
+	} {
+		began := time.Now()
+		if _, diags := codexDocument("a.toml", []byte(text)); diags == nil && name != "deep" {
+			t.Errorf("%s: nothing is wrong", name)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s: took %s", name, took)
+		}
+	}
+}
+
+// TestHome reads ~/ as the home directory where a path is meant, and leaves arguments,
+// which another machine may read.
+func TestHome(t *testing.T) {
+	t.Parallel()
+	text := `backends: [{name: a, command: ~/bin/a, dir: ~/work, args: [~/docs]}]`
+	found, diags := Load(Sources{Config: "perdure.yaml", Text: []byte(text), Env: func(string) (string, bool) { return "/home/ada", true }})
+	if diags != nil {
+		t.Fatal(diags)
+	}
+	if b := found.Backends[0]; b.Command != "/home/ada/bin/a" || b.Dir != "/home/ada/work" || b.Args[0] != "~/docs" || b.Secrets != nil {
+		t.Errorf("command %s, directory %s, arguments %s, secrets %d", b.Command, b.Dir, b.Args, len(b.Secrets))
 	}
 }

@@ -33,13 +33,20 @@ func (r *reader) names(p keyPath, backend, pattern string) {
 // the names of composite tools; nil = they are not known, and rules of names as
 // clients see them are not checked.
 func (l *Loaded) Unmatched(tools []backends.Tool, offered []string) (diags definitions.Diagnostics) {
-	own, seen := map[string][]string{}, slices.Clone(offered)
+	own, seen := map[string][]string{}, []string{}
+	name := func(composite string) { seen = append(seen, l.Prefix+composite, composite) }
 	for _, t := range tools {
 		own[t.Backend] = append(own[t.Backend], t.Original)
 		seen = append(seen, t.Name)
 	}
+	for _, composite := range offered {
+		name(composite)
+	}
 	for _, d := range l.Definitions {
-		seen = append(seen, l.Prefix+d.Name, d.Name)
+		name(d.Name)
+	}
+	for _, v := range l.Publishing.Versions {
+		name(v.As)
 	}
 	complete := offered != nil && !slices.ContainsFunc(l.Backends, func(b backends.Config) bool { return own[b.Name] == nil })
 	for _, rule := range l.rules {

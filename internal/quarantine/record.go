@@ -6,6 +6,7 @@
 package quarantine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -26,7 +27,7 @@ const (
 	// ReleaseSignal: an operator lets the run be executed again.
 	ReleaseSignal = "perdure-release"
 	// FailSignal: an operator lets the run fail with these details, without executing
-	// it. It has an effect on quarantined runs only.
+	// it. It has no effect on a run that was executed since its last loss.
 	FailSignal = "perdure-fail"
 )
 
@@ -141,8 +142,9 @@ func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes
 		r.released()
 		return
 	case name == FailSignal:
-		if len(r.begun) > 0 {
+		if r.suspected { // also of a run that was released and not executed since
 			r.fail = &commonpb.Payloads{Payloads: a.GetInput().GetPayloads()[:min(1, len(a.GetInput().GetPayloads()))]}
+			r.Since = cmp.Or(r.Since, at)
 		}
 		return
 	case name != BegunSignal && name != SurvivedSignal:

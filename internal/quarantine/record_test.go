@@ -3,6 +3,7 @@ package quarantine
 import (
 	"testing"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 )
@@ -28,12 +29,45 @@ func TestLost(t *testing.T) {
 			t.Parallel()
 			r := NewRecord("execution", nil)
 			for _, one := range test.tries {
-				r.Add(&historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, Attributes: &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
-					WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{SignalName: BegunSignal, Input: mark{r.task(), one}.payloads()},
-				}})
+				r.Add(signal(BegunSignal, mark{r.task(), one}.payloads()))
 			}
 			if got := r.lost("own", func(number int) bool { return number >= 3 }); got != test.want {
 				t.Errorf("%d are lost, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func signal(name string, input *commonpb.Payloads) *historypb.HistoryEvent {
+	return &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, Attributes: &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
+		WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{SignalName: name, Input: input},
+	}}
+}
+
+// TestFailAndRelease: of two operators who decide at the same time, the one who ends the
+// run is heard, until a worker has executed it.
+func TestFailAndRelease(t *testing.T) {
+	t.Parallel()
+	at := mark{task{"execution", 0}, try{"a", 1}}.payloads()
+	for name, test := range map[string]struct {
+		signals []string
+		fails   bool
+	}{
+		"failed":             {[]string{BegunSignal, FailSignal}, true},
+		"failed, released":   {[]string{BegunSignal, FailSignal, ReleaseSignal}, true},
+		"released, failed":   {[]string{BegunSignal, ReleaseSignal, FailSignal}, true},
+		"released, it works": {[]string{BegunSignal, ReleaseSignal, BegunSignal, SurvivedSignal, FailSignal}, false},
+		"nothing was lost":   {[]string{FailSignal}, false},
+		"lost again, failed": {[]string{BegunSignal, ReleaseSignal, BegunSignal, FailSignal}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewRecord("execution", nil)
+			for _, name := range test.signals {
+				r.Add(signal(name, at))
+			}
+			if r.fail != nil != test.fails || r.Since.IsZero() == test.fails {
+				t.Errorf("it fails: %v, is held since %v", r.fail, r.Since)
 			}
 		})
 	}

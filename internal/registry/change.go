@@ -58,13 +58,13 @@ func (c change) place(root string) string {
 // exposure compares for whom definitions are offered, and under which name.
 func exposure(was, now *definitions.Definition, prefix string) []Change {
 	switch {
-	case was.Hidden():
+	case was.Expose.Hidden:
 		return nil
-	case now.Hidden():
+	case now.Expose.Hidden:
 		return []Change{{"clients do not see it any more, since it is hidden", true, "expose.hidden"}}
 	}
 	var changes []Change
-	if before, name := was.ExposedName(prefix), now.ExposedName(prefix); before != name {
+	if before, name := was.Expose.Name(prefix, was.Name), now.Expose.Name(prefix, now.Name); before != name {
 		changes = append(changes, Change{fmt.Sprintf("clients see it as %s, and saw it as %s", name, before), true, "expose.as"})
 	}
 	if lost := shutOut(was.Expose, now.Expose); lost != "" {
@@ -74,7 +74,7 @@ func exposure(was, now *definitions.Definition, prefix string) []Change {
 }
 
 // shutOut names callers who can no longer see a definition; "" = none.
-func shutOut(was, now *definitions.Expose) string {
+func shutOut(was, now definitions.Expose) string {
 	switch {
 	case forAll(now):
 		return ""
@@ -84,8 +84,8 @@ func shutOut(was, now *definitions.Expose) string {
 	return named(without(was.Groups, now.Groups), without(was.Subjects, now.Subjects))
 }
 
-func forAll(e *definitions.Expose) bool {
-	return e == nil || len(e.Groups)+len(e.Subjects) == 0 || slices.Contains(e.Groups, "*")
+func forAll(e definitions.Expose) bool {
+	return len(e.Groups)+len(e.Subjects) == 0 || slices.Contains(e.Groups, "*")
 }
 
 // named writes groups and subjects.

@@ -14,7 +14,7 @@ func (r *Registry) Contradicts(file *definitions.Definition) string {
 		return ""
 	}
 	// With the modules that it loaded then, unless it has them already.
-	if same, _ := file.WithModules(e.Definition.PinnedAs()); same.Digest() == e.Published.Digest {
+	if same, _ := file.WithModules(e.Definition.Scripts().Modules()); same.Digest() == e.Published.Digest {
 		return ""
 	}
 	return fmt.Sprintf("%s states version %s, which was published with other content: the file has %s, and published was %s; %s means the file, and %s@%s what was published: give the file another version",

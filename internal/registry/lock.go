@@ -37,7 +37,7 @@ func (p Publisher) lock(d *definitions.Definition) []Locked {
 			locked = append(locked, lockedAs(name, t))
 		}
 	}
-	patterns := d.ToolPatterns()
+	patterns := d.Scripts().ToolPatterns()
 	if patterns == nil || p.All == nil {
 		return locked
 	}

@@ -41,7 +41,7 @@ func (b *batch) addModule(m module) Publication {
 // checkPinned compares the modules within a definition with the published ones, and
 // warns of deprecated ones.
 func (b *batch) checkPinned(d *definitions.Definition) {
-	for _, pinned := range d.PinnedModules() {
+	for _, pinned := range d.Scripts().Published() {
 		m, err := b.module(definitions.Reference{Name: pinned.Name, Version: pinned.Version})
 		switch {
 		case err != nil:
@@ -135,7 +135,7 @@ func (r *Registry) ModuleDrift(e Entry, mayRead func(name string) bool) []Module
 		return nil
 	}
 	var drifted []ModuleDrift
-	for _, pinned := range e.Definition.PinnedModules() {
+	for _, pinned := range e.Definition.Scripts().Published() {
 		if !mayRead(pinned.Name) {
 			continue
 		}

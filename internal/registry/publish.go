@@ -121,8 +121,8 @@ func (r *Registry) edit(ctx context.Context, by string, f func() ([]store.Edit, 
 	known := r.last
 	r.mu.RUnlock()
 	news := false
-	err := r.store.Edit(ctx, by, known, func(changed []store.Version, last int64) ([]store.Edit, error) {
-		news = r.take(changed, last)
+	err := r.store.Edit(ctx, by, known, func(read store.News) ([]store.Edit, error) {
+		news = r.take(read)
 		return f()
 	})
 	if news {
@@ -160,7 +160,7 @@ func permitted(p Publisher, all given, diags *definitions.Diagnostics) bool {
 	}
 	for _, d := range all.defs {
 		check(d.Pos, d.Name)
-		if d.Expose != nil && d.Expose.As != "" { // it takes this name, too
+		if d.Expose.As != "" { // it takes this name, too
 			check(d.Pos, d.Expose.As)
 		}
 	}
@@ -211,7 +211,7 @@ func (b *batch) add(d *definitions.Definition) (*definitions.Definition, Publica
 	versions := b.registry.Versions(d.Name)
 	if e, ok := published(versions, d.Version); ok && e.Definition != nil {
 		// With the modules that it loaded then: later versions do not change its content.
-		if same, _ := d.WithModules(e.Definition.PinnedAs()); same.Digest() == e.Published.Digest {
+		if same, _ := d.WithModules(e.Definition.Scripts().Modules()); same.Digest() == e.Published.Digest {
 			return same, Publication{Name: d.Name, Version: d.Version, Digest: e.Published.Digest}
 		}
 	}
@@ -274,10 +274,10 @@ func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics 
 func (b *batch) sameNames(defs []*definitions.Definition) (diags definitions.Diagnostics) {
 	offered := map[string]*definitions.Definition{}
 	for _, d := range defs {
-		name := d.ExposedName(b.publisher.Prefix)
+		name := d.Expose.Name(b.publisher.Prefix, d.Name)
 		other := offered[name]
 		switch {
-		case d.Hidden():
+		case d.Expose.Hidden:
 		case other == nil:
 			offered[name] = d
 		case other.Name != d.Name: // reported already

@@ -106,7 +106,7 @@ type Registry struct {
 	files     map[string]Entry
 	order     []string           // names of files, as they were given
 	published map[string][]Entry // by name, in ascending order of version; those that cannot be read have no Definition and no Module
-	last      int64              // entry of the store's history up to which published is known
+	last      store.Mark         // up to which published is known
 	onChange  []func()
 }
 
@@ -169,11 +169,11 @@ func (r *Registry) Load(ctx context.Context) error {
 	r.mu.RLock()
 	after := r.last
 	r.mu.RUnlock()
-	changed, last, err := r.store.Versions(ctx, after)
+	news, err := r.store.Versions(ctx, after)
 	if err != nil {
 		return err
 	}
-	if r.take(changed, last) {
+	if r.take(news) {
 		r.notify()
 	}
 	return nil
@@ -193,17 +193,21 @@ func (r *Registry) Follow(ctx context.Context) {
 
 // take adds what the store has, which may be known already, and reports whether
 // anything was new.
-func (r *Registry) take(changed []store.Version, last int64) bool {
-	entries := make([]Entry, len(changed))
-	for i, v := range changed {
+func (r *Registry) take(news store.News) bool {
+	entries := make([]Entry, len(news.Versions))
+	for i, v := range news.Versions {
 		entries[i] = r.read(v)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last <= r.last { // another reader was faster
+	if news.Last == r.last || !news.Anew && news.Last.Seq < r.last.Seq { // another reader was faster
 		return false
 	}
-	r.last = last
+	if news.Anew {
+		r.log.Warn("the registry lacks what was published last, as if it was restored from a backup; serving what it has now")
+		clear(r.published)
+	}
+	r.last = news.Last
 	for _, e := range entries {
 		r.put(e)
 	}

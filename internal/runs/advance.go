@@ -98,7 +98,7 @@ func (a *advance) mayGoOn(c history.CallEnded) bool {
 func (a *advance) elicitation(c history.ElicitationChanged) {
 	e := c.Elicitation
 	a.begun(e.StepPath.Top())
-	if c.Change == history.Closed && e.Kind == workflows.Question && e.Run == "" { // otherwise the step continues
+	if c.Change == history.Closed && e.Kind == workflows.ForCaller && e.Run == "" { // otherwise the step continues
 		a.finished(e.StepPath.Top())
 	}
 }

@@ -102,12 +102,12 @@ func (as answers) executed(ctx context.Context, called string) error {
 
 // checked validates an answer and makes the signal that carries it.
 func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
-	if a.Question != "" && a.Question != gate.Question {
+	if a.Question != "" && a.Question != gate.Digest {
 		return workflows.Answer{}, &InvalidAnswerError{"something else is asked now"}
 	}
 	signal := workflows.Answer{
 		ElicitationID: a.ElicitationID,
-		Question:      gate.Question,
+		Digest:        gate.Digest,
 		Action:        a.Action,
 		AnsweredBy:    a.By,
 		Via:           a.Via,

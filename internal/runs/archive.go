@@ -32,6 +32,7 @@ type archive struct {
 	keys      *secrets.Keys
 	log       *slog.Logger
 	reserve   func(ctx context.Context, bytes int64) error // nil = there is no bound
+	now       func() time.Time                             // by the clock that processes share
 	fresh     freshRuns
 	news      *News // nil = there is none in this process
 }

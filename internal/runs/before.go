@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
@@ -37,14 +38,53 @@ func (c CallHistory) CallBefore(ctx context.Context, id, execution string, path 
 	if err != nil {
 		return nil, false, failure(ctx, "reading", RunID(id), err)
 	}
+	done, err := c.lastCalled(ctx, RunID(id), chains, path.Undoes())
+	if err != nil {
+		return nil, false, err
+	}
 	for _, chain := range chains {
 		e := newEarlier(chain, path, key)
 		if err := c.readUntil(ctx, RunID(id), chain, e, execution, ""); err != nil {
 			return nil, false, err
 		}
+		if e.call != nil && e.call.Started.Before(done) { // it has undone what was done before that
+			e.result, e.unknown, e.doubt = nil, false, false
+		}
 		result, unknown = cmp.Or(result, e.result), unknown || e.unknown || e.doubt || e.otherwise || e.lost && e.call == nil
 	}
 	return result, unknown, nil
+}
+
+// lastCalled is when a step made its last call, "" = none, in any of some chains; zero = it
+// made none. A call that was not made, since it had been made before a reset, is none.
+func (c CallHistory) lastCalled(ctx context.Context, id RunID, chains [][]execution, step workflows.StepPath) (last time.Time, err error) {
+	if step == "" {
+		return last, nil
+	}
+	for _, chain := range chains {
+		var call, before *history.Call // the last one, and the one before it, that may have been made
+		for m, err := range c.past(ctx, id, chain) {
+			if err != nil {
+				return last, failure(ctx, "reading", id, err)
+			}
+			for _, fact := range m.Facts {
+				switch f := fact.(type) {
+				case history.CallStarted:
+					if f.Call.Path == step {
+						call, before = f.Call, call
+					}
+				case history.CallEnded:
+					if call != nil && f.Call == call && (f.Unsent || f.Failure.Reported().Code == codes.SentBefore) {
+						call = before
+					}
+				}
+			}
+		}
+		if call != nil && call.Started.After(last) {
+			last = call.Started
+		}
+	}
+	return last, nil
 }
 
 // SentUnread reports whether the call that has a key may have been executed before a

@@ -159,7 +159,7 @@ func TestResumeOfAStepCalledCompensate(t *testing.T) {
 		t.Fatal(err)
 	}
 	const path = "each[0]/compensate[0]"
-	record := &workflows.Journal{
+	record := &workflows.RunRecord{
 		Input:          workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
 		OutcomeUnknown: map[workflows.StepPath]workflows.UnknownCall{path: {Times: 1}},
 	}

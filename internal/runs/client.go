@@ -44,6 +44,8 @@ type Config struct {
 	// News of the worker that uses Client. nil = there is none: what happens to runs is
 	// polled for.
 	News *News
+	// Now is the time by the clock that processes share. nil = that of this process.
+	Now func() time.Time
 	// Logger gets what goes wrong and is tried again. nil = slog.Default().
 	Logger *slog.Logger
 }
@@ -74,6 +76,10 @@ func New(cfg Config) *Client {
 		news:      cfg.News,
 		log:       cmp.Or(cfg.Logger, slog.Default()),
 		reserve:   cfg.Reserve,
+		now:       cfg.Now,
+	}
+	if a.now == nil {
+		a.now = time.Now
 	}
 	if a.converter == nil {
 		a.converter = converter.GetDefaultDataConverter()

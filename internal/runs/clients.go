@@ -67,7 +67,7 @@ func (cs clients) Deliver(ctx context.Context, caller string, all []RunID) error
 	if cs.keys == nil {
 		return ErrNoKey
 	}
-	to := deliveries(caller, time.Now())
+	to := deliveries(caller, cs.now())
 	signal, err := workflows.NewSignal(cs.keys, workflows.DeliveredSignal, to, all)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (cs clients) Deliver(ctx context.Context, caller string, all []RunID) error
 // Delivered reports whether Deliver has noted since a time that the result of a run was
 // delivered to a caller.
 func (cs clients) Delivered(ctx context.Context, caller string, id RunID, since time.Time) (bool, error) {
-	until := time.Now().Add(clockSkew)
+	until := cs.now().Add(clockSkew)
 	for at := since.Add(-clockSkew).Truncate(deliveryPeriod); !at.After(until); at = at.Add(deliveryPeriod) {
 		if delivered, err := cs.deliveredIn(ctx, deliveries(caller, at), id); err != nil || delivered {
 			return delivered, err

@@ -25,15 +25,26 @@ type Counts struct {
 	// Waiting counts the open runs by what they wait for; those of NoWorker are counted
 	// once a minute.
 	Waiting map[string]int64
-	// Gates are the open elicitations by kind. Of more than 1,000 runs that
-	// wait, only those of the first 1,000 are counted.
+	// Gates are the open elicitations by kind. Of more than 1,000 runs that wait, each
+	// counts for one, and the oldest is that of the 1,000 that were started last.
 	Gates map[string]Gates
 }
 
 // Gates are the open elicitations of one kind.
 type Gates struct {
 	Open   int64
-	Oldest time.Time // when the oldest one was opened
+	Oldest time.Time // when the oldest one was opened; zero = not known
+}
+
+// Age is that of the oldest one, if it is known; 0 without one.
+func (g Gates) Age() (age time.Duration, known bool) {
+	if g.Open > 0 && g.Oldest.IsZero() {
+		return 0, false
+	}
+	if g.Open > 0 {
+		age = time.Since(g.Oldest)
+	}
+	return age, true
 }
 
 // Count counts the runs. It asks the index, which may lag a moment behind: once
@@ -42,6 +53,9 @@ func (l lists) Count(ctx context.Context) (Counts, error) {
 	counts := Counts{Status: map[Status]int64{}, Waiting: map[string]int64{}, Gates: map[string]Gates{}}
 	for _, kind := range workflows.WaitingKinds {
 		counts.Waiting[kind] = 0 // so that a series begins before its first run waits
+		if !slices.Contains(workflows.HeldKinds, kind) {
+			counts.Gates[kind] = Gates{}
+		}
 	}
 	if err := l.countStatus(ctx, &counts); err != nil {
 		return Counts{}, failure(ctx, "counting", "", err)
@@ -196,6 +210,10 @@ func (l lists) countKinds(ctx context.Context, counts *Counts) error {
 		var err error
 		if counts.Waiting[kind], err = l.countOf(ctx, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(kind), kindsAge); err != nil {
 			return err
+		}
+		if g, ok := counts.Gates[kind]; ok {
+			g.Open = max(g.Open, counts.Waiting[kind])
+			counts.Gates[kind] = g
 		}
 	}
 	counts.waiting()

@@ -146,6 +146,25 @@ func TestIndexAtItsDefaultLimit(t *testing.T) {
 	})
 }
 
+// Of more than 1,000 waiting runs, open elicitations are counted by their runs: those of
+// runs that wait for a person, and without an age where none was looked at.
+func TestGatesOfMany(t *testing.T) {
+	t.Parallel()
+	counts, err := listsOf(newStrictIndex(1500, 1000), slog.New(slog.DiscardHandler)).Count(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, g := range counts.Gates {
+		age, known := g.Age()
+		if want := kind != "approval"; known != want || age != 0 {
+			t.Errorf("%s: an age of %s, known: %t", kind, age, known)
+		}
+	}
+	if n := counts.Gates["approval"].Open; n != 1500 || len(counts.Gates) != 4 {
+		t.Errorf("%d open elicitations; %+v", n, counts.Gates)
+	}
+}
+
 // The same question of many is put once for those who wait, and who comes when it
 // was put gets an answer of their own.
 func TestIndexSharesQuestions(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs/history"
+	"github.com/perdure/perdure/workflows"
 )
 
 // pauseAttribute is the search attribute in which Temporal reports why a workflow is
@@ -56,7 +57,8 @@ func (c control) Release(ctx context.Context, id RunID, by, reason string) error
 }
 
 // FailQuarantined has a quarantined run end as failed, without executing it, by a
-// worker. What it has completed is not undone. It returns when the run has ended.
+// worker. What it has completed is not undone. It returns when the run has ended. If
+// somebody released it meanwhile, and a worker executes it, it is ErrNotQuarantined.
 func (c control) FailQuarantined(ctx context.Context, id RunID, by, reason string) error {
 	d, err := c.quarantined(ctx, id, "failing")
 	if err != nil {
@@ -73,11 +75,16 @@ func (c control) FailQuarantined(ctx context.Context, id RunID, by, reason strin
 	for pause := newBackoff(); ; {
 		run, err := c.Get(ctx, id)
 		switch {
-		case err == nil && run.Closed != nil:
+		case err == nil && run.Status == workflows.Failed:
 			return nil
+		case err == nil && run.Closed != nil: // released meanwhile, and executed
+			return fmt.Errorf("failing run %s, which is %s: %w", id, run.Status, ErrNotQuarantined)
 		case err != nil && !errors.Is(err, ErrUnavailable):
 			return err
 		case !pause.wait(ctx):
+			if _, err := c.quarantined(context.WithoutCancel(ctx), id, "failing"); errors.Is(err, ErrNotQuarantined) {
+				return err
+			}
 			return fmt.Errorf("failing run %s: no worker has taken that up yet, and the first one will: %w", id, ctx.Err())
 		}
 	}

@@ -357,7 +357,7 @@ func TestReaders(t *testing.T) {
 				s.terminate("enough")
 			},
 			want:  []string{"2 step a started 0/2", "3 opened b#1 0/2", "4 done terminated 0/2"},
-			steps: []string{`a x cancelled 0 {"a":1} `, `b Ok? cancelled 0  `},
+			steps: []string{`a x terminated 0 {"a":1} `, `b Ok? terminated 0  `},
 		},
 		{
 			name: "a call that was under way when the run was reset ends afterwards, and one that had ended is not told again",
@@ -377,7 +377,7 @@ func TestReaders(t *testing.T) {
 				"6 step b ended completed 2/3", "7 step c started 2/3", "8 step c ended completed 3/3", "9 done completed 3/3",
 			},
 			steps: []string{
-				`a x completed 0 {"a":1} {}`, `b x completed 0 {"a":1} {"n":1}`, `c x cancelled 0 {"a":1} `, `c x completed 0 {"a":1} {}`,
+				`a x completed 0 {"a":1} {}`, `b x completed 0 {"a":1} {"n":1}`, `c x terminated 0 {"a":1} `, `c x completed 0 {"a":1} {}`,
 			},
 		},
 		{
@@ -431,6 +431,30 @@ func TestReaders(t *testing.T) {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestSlowReadStartsAgain: what shows steps takes the start of an activity for a new one,
+// and not for one of the read that was too slow.
+func TestSlowReadStartsAgain(t *testing.T) {
+	t.Parallel()
+	s := &script{}
+	s.start(`[{"id":"a"}]`)
+	s.local("a: look", timeoutFailure())
+	s.schedule("a: look")
+	var ended, started time.Time
+	followed := newStream(nil, "")
+	for _, m := range s.read(converter.GetDefaultDataConverter()) {
+		for _, event := range followed.add(m) {
+			if event.StepEnded {
+				ended = event.At
+			} else {
+				started = event.StepStarted
+			}
+		}
+	}
+	if ended.IsZero() || !started.After(ended) {
+		t.Errorf("it ended at %s and started at %s", ended, started)
 	}
 }
 

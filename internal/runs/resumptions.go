@@ -59,7 +59,7 @@ func (r Resumptions) Plan(ctx context.Context, id RunID, req history.ResumeReque
 		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out, or were cancelled or terminated can be resumed", id, c.described(d).Status, ErrNotResumable)
 	}
 	execution := d.WorkflowExecutionInfo.Execution.RunId
-	was, err := r.journal(ctx, id, execution, workflows.JournalRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
+	was, err := r.record(ctx, id, execution, workflows.RecordRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +76,11 @@ func (r Resumptions) Plan(ctx context.Context, id RunID, req history.ResumeReque
 	return plan, nil
 }
 
-// journal reads the journal of an execution, by a query.
-func (r Resumptions) journal(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Journal, error) {
+// record reads the record of an execution, by a query.
+func (r Resumptions) record(ctx context.Context, id RunID, execution string, req workflows.RecordRequest) (*workflows.RunRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := r.c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.JournalQuery, req)
+	answer, err := r.c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.RecordQuery, req)
 	var (
 		noWorker *serviceerror.FailedPrecondition
 		refused  *serviceerror.QueryFailed
@@ -93,14 +93,14 @@ func (r Resumptions) journal(ctx context.Context, id RunID, execution string, re
 	case err != nil:
 		return nil, failure(ctx, "reading", id, err)
 	}
-	var journal workflows.Journal
-	if err := answer.Get(&journal); err != nil {
+	var record workflows.RunRecord
+	if err := answer.Get(&record); err != nil {
 		return nil, fmt.Errorf("reading the record of run %s: %w", id, err)
 	}
-	if journal.Sizes != nil {
-		return nil, tooLarge(id, journal.Sizes, cmp.Or(journal.Input.MaxValue, maxInput))
+	if record.Sizes != nil {
+		return nil, tooLarge(id, record.Sizes, cmp.Or(record.Input.MaxValue, maxInput))
 	}
-	return &journal, nil
+	return &record, nil
 }
 
 // Execute resumes a run as planned: in a new execution of the same run, with the same
@@ -273,7 +273,7 @@ func tooLarge(id RunID, sizes map[workflows.StepPath]int, most int) error {
 }
 
 // planCalled plans the called runs that have not completed.
-func (r Resumptions) planCalled(ctx context.Context, was *workflows.Journal, requests map[workflows.StepPath]history.ResumeRequest) (map[workflows.StepPath]*history.CalledRun, error) {
+func (r Resumptions) planCalled(ctx context.Context, was *workflows.RunRecord, requests map[workflows.StepPath]history.ResumeRequest) (map[workflows.StepPath]*history.CalledRun, error) {
 	c := r.c
 	plans := map[workflows.StepPath]*history.CalledRun{}
 	for _, path := range slices.Sorted(maps.Keys(requests)) {

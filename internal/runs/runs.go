@@ -97,11 +97,10 @@ const (
 	TimedOut    = workflows.TimedOut
 )
 
-// Kinds of elicitations. A Question is put to callers, a Compensation and a
-// Reconciliation to operators; Credentials wait for a credential that a request
+// Kinds of elicitations. A Compensation and a Reconciliation are for operators; Credentials wait for a credential that a request
 // of the caller may bring.
 const (
-	Question       = workflows.Question
+	ForCaller      = workflows.ForCaller
 	Compensation   = workflows.Compensation
 	Reconciliation = workflows.Reconciliation
 	Credentials    = workflows.Credentials
@@ -278,7 +277,7 @@ func (s Said) String() string {
 type StepRecord struct {
 	Path      workflows.StepPath `json:"path"`
 	What      string             `json:"what"`   // the tool, what is asked, or until when it waits
-	Status    string             `json:"status"` // running, completed, failed, cancelled, timed_out, needs_credentials, held
+	Status    string             `json:"status"` // running, completed, failed, cancelled, terminated, timed_out, needs_credentials, held
 	Attempts  int                `json:"attempts,omitempty"`
 	Started   time.Time          `json:"started"`
 	Ended     *time.Time         `json:"ended,omitempty"`

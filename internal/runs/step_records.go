@@ -61,10 +61,19 @@ func (s *stepRecords) add(fact history.Fact, at time.Time) {
 	case history.ElicitationChanged:
 		s.elicitation(f, at)
 	case history.Ended:
-		for _, r := range s.inOrder { // nothing of a run outlives it
-			if r.Status == history.StepRunning {
-				r.ended(history.StepCancelled, at)
-			}
+		s.leave(f.Outcome.Status, at)
+	}
+}
+
+// leave ends what was under way as the run ended with a status: nothing outlives it.
+func (s *stepRecords) leave(ended Status, at time.Time) {
+	status := history.StepCancelled
+	if ended == Terminated {
+		status = history.StepTerminated
+	}
+	for _, r := range s.inOrder {
+		if r.Status == history.StepRunning {
+			r.ended(status, at)
 		}
 	}
 }

@@ -38,6 +38,9 @@ func TestTerminated(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("show", shown.Run)
+	if last := shown.Steps[len(shown.Steps)-1]; last.Status != "terminated" {
+		t.Errorf("the step under way is shown as %+v", last)
+	}
 	events := followTo(t, c, id, 0, runs.EventDone)
 	result, err := c.Result(t.Context(), id)
 	if err != nil {

@@ -1,16 +1,20 @@
 package runs_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -68,5 +72,25 @@ steps: [{id: s, tool: write, arguments: {text: here}}]
 	c = runs.New(runs.Config{Client: temporal, Keys: testKeys, DataConverter: lacking{converter.GetDefaultDataConverter(), reads}})
 	if d, err := c.Show(t.Context(), id); err != nil || d.Status != workflows.Completed || d.Outcome.Unread == nil {
 		t.Errorf("shown as %+v, %v", d, err)
+	}
+}
+
+// TestFailureThatCannotBeRead: who lacks the key with which a failure was sealed is told so,
+// and not that it is an "Encoded failure".
+func TestFailureThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	var seals, lacks client.Options
+	keys, err := payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return []byte("first:" + strings.Repeat("0a", 32)), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	payloads.Seal(&seals, keys)
+	payloads.Seal(&lacks, nil)
+	sealed := seals.FailureConverter.ErrorToFailure(errors.New("be_write is full"))
+	if said := history.NewFailure(lacks.DataConverter, proto.CloneOf(sealed)).Message(); !strings.Contains(said, `key "first"`) {
+		t.Errorf("without the key it says %q", said)
+	}
+	if said := history.NewFailure(seals.DataConverter, sealed).Message(); said != "be_write is full" {
+		t.Errorf("with the key it says %q", said)
 	}
 }

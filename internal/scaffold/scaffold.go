@@ -59,6 +59,7 @@ func Read(files []string) (*Set, definitions.Diagnostics) {
 // Of is a set of one server.
 func Of(s *config.Server) *Set {
 	set := &Set{}
+	s.Name = usableName(s.Name)
 	set.Servers = append(set.Servers, set.conceal(s))
 	return set
 }

@@ -147,6 +147,9 @@ func TestExtend(t *testing.T) {
 	if _, err := Extend("backends:\n  - name: new\n", server, nil); err == nil {
 		t.Error("a backend was added twice")
 	}
+	if name := Of(&config.Server{Name: "my server"}).Servers[0].Name; name != "my-server" {
+		t.Errorf("a server is named %q, and no step can call a tool that begins so", name)
+	}
 }
 
 // TestCompose composes tools of many shapes. That the result is valid and its test

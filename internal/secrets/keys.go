@@ -1,12 +1,14 @@
 package secrets
 
 import (
+	"bytes"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -33,7 +35,8 @@ type Keys struct {
 	source KeySource
 
 	mu   sync.Mutex
-	last []key // of the last successful read
+	read [][]byte // last, successfully
+	last []key    // of these
 }
 
 type key struct {
@@ -51,7 +54,7 @@ func NewKeys(source KeySource) (*Keys, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("there is no key to sign with")
 	}
-	k.last = derived(secrets)
+	k.read, k.last = secrets, derived(secrets)
 	return k, nil
 }
 
@@ -64,8 +67,8 @@ func (k *Keys) current() []key {
 	secrets, err := k.source()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err == nil && len(secrets) > 0 {
-		k.last = derived(secrets)
+	if err == nil && len(secrets) > 0 && !slices.EqualFunc(secrets, k.read, bytes.Equal) {
+		k.read, k.last = secrets, derived(secrets)
 	}
 	return k.last
 }

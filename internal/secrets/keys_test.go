@@ -80,6 +80,23 @@ func TestKeysAreReadAnew(t *testing.T) {
 	}
 }
 
+// TestKeysAreDerivedOnce shows that a proof makes no keys anew where what was read is as
+// before: each takes two derivations.
+func TestKeysAreDerivedOnce(t *testing.T) { // counts allocations, so nothing runs beside it
+	secret := []byte(strings.Repeat("a", 32))
+	known := keysOf(t, secrets.FixedKeys(secret))
+	others := []byte(strings.Repeat("b", 32))
+	anew := keysOf(t, func() ([][]byte, error) {
+		secret, others = others, secret
+		return [][]byte{secret}, nil
+	})
+	again := testing.AllocsPerRun(100, func() { known.Sign("x") })
+	first := testing.AllocsPerRun(100, func() { anew.Sign("x") })
+	if again > first/2 {
+		t.Errorf("a proof by keys that are known takes %v allocations, by new ones %v", again, first)
+	}
+}
+
 // TestNoKeys shows that there must be one.
 func TestNoKeys(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,17 @@ func (c *clock) note(ahead time.Duration) {
 	c.log.Warn(message, "ahead", ahead.Round(time.Millisecond).String())
 }
 
+// now is the time by Temporal's clock, which all processes share; until that is known, by
+// the clock here.
+func (c *clock) now() time.Time {
+	if c != nil {
+		if ahead := c.ahead.Load(); ahead != nil {
+			return time.Now().Add(-*ahead)
+		}
+	}
+	return time.Now()
+}
+
 // newClock makes the clock of a new worker, and has it on the worker's connection.
 func newClock(o *client.Options, log *slog.Logger) *clock {
 	c := &clock{log: log}
@@ -83,7 +94,7 @@ func (s *Service) probeTemporal(ctx context.Context) error {
 	began := time.Now()
 	at, err := s.runs.Probe(ctx)
 	if took := time.Since(began); err == nil && !at.IsZero() && took < clockWarning/2 {
-		s.clock.note(aheadOf(at, began, time.Now()))
+		s.opts.clock.note(aheadOf(at, began, time.Now()))
 	}
 	return err
 }

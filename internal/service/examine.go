@@ -55,9 +55,11 @@ type Installation struct {
 	SigningKeys func() (k *Keys, file string, err error)      // nil = none is given; file = "" if they come from a variable
 	PayloadKeys func(context.Context) (*payloads.Keys, error) // nil = nothing is sealed
 	Temporal    func() (client.Options, error)
-	Database    string // URL of the PostgreSQL; "" = none
-	LargeValues bool   // whether large values are kept outside of Temporal
-	ValuesDir   string // of a dev
+	Database    string   // URL of the PostgreSQL; "" = none
+	LargeValues bool     // whether large values are kept outside of Temporal
+	Data        string   // directory of a dev
+	ValuesDir   string   // of a dev
+	Offered     []string // names of composite tools that a server offers; nil = none was asked
 
 	// Starting gets, now and then, the backends that still start, and for how long.
 	// nil = nothing is.
@@ -211,12 +213,20 @@ func (x *examination) temporal(ctx context.Context) {
 	}
 }
 
+// minRetention is for how long at least gateways take it that runs are kept after their end.
+const minRetention = 24 * time.Hour
+
 func (x *examination) namespace(name string, at *runs.Inspection) {
 	if !at.Exists {
 		x.add("namespace", CheckFailed, "namespace "+name+" not found", "start a gateway or worker, which creates it if its credentials allow it, or run temporal operator namespace create --namespace %s", name)
 		return
 	}
-	x.ok("namespace", "%s keeps closed runs for %s", name, at.Retention)
+	if at.Retention > 0 && at.Retention < minRetention {
+		x.add("namespace", CheckWarning, fmt.Sprintf("%s keeps closed runs for %s only: a call that is sent again later starts another run", name, at.Retention),
+			"temporal operator namespace update --namespace %s --retention 720h", name)
+	} else {
+		x.ok("namespace", "%s keeps closed runs for %s", name, at.Retention)
+	}
 	if len(at.Missing) > 0 {
 		x.add("search attributes", CheckFailed, "missing: "+strings.Join(at.Missing, ", "),
 			"start a gateway or worker, which creates them if its credentials allow it, or run temporal operator search-attribute create --namespace %s --type Keyword --name %s", name, strings.Join(at.Missing, " --name "))
@@ -232,6 +242,13 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 		x.add("signals", CheckFailed, Plural(int(at.Unchecked), "signal")+" to runs, such as an answer, is signed with a key that a worker lacks",
 			"perdure runs list --waiting key lists the runs, perdure runs show ID names the key; give the same keys (--key-file, PERDURE_KEY) to all gateways and workers: each logs the IDs of its keys at its start")
 	}
+	x.quarantine(at)
+	x.workers(at, time.Now())
+}
+
+// quarantine examines how runs are kept from workers that they take down, and calls from
+// workers that stop.
+func (x *examination) quarantine(at *runs.Inspection) {
 	switch {
 	case at.Quarantined > 0:
 		x.add("quarantine", CheckFailed, Plural(int(at.Quarantined), "run")+" took workers down and will not be executed",
@@ -248,7 +265,6 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 		x.add("workers that stop", CheckWarning, "Temporal may hand a call to a worker that stops; its outcome is unknown then, although it was not sent",
 			"set frontend.enableCancelWorkerPollsOnShutdown in the dynamic configuration of Temporal (1.32 or newer)")
 	}
-	x.workers(at, time.Now())
 }
 
 // A live worker polls at least once a minute, and takes waiting tasks within seconds.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/credentials"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // backends connects to each backend, as the processes do.
@@ -47,7 +49,7 @@ func (x *examination) backends(ctx context.Context) {
 	defer pool.Close()
 	began := time.Now()
 	pool.Start(ctx)
-	x.awaitBackends(ctx, pool, patience)
+	awaitTold(ctx, pool, patience, backends.ConnectTimeout, x.Starting)
 	for _, s := range pool.Status() {
 		switch {
 		case !s.Tried:
@@ -61,9 +63,34 @@ func (x *examination) backends(ctx context.Context) {
 	if len(byCaller) == 0 {
 		x.tools(pool)
 	}
-	if unmatched := x.found.Unmatched(pool.Tools(), nil); len(unmatched) > 0 {
+	if unmatched := x.found.Unmatched(pool.Tools(), x.offered(ctx)); len(unmatched) > 0 {
 		x.add("rules", CheckWarning, unmatched[0].String(), "correct the names; %s", Plural(len(unmatched), "rule")+" of the configuration match no tool")
 	}
+}
+
+// offered are the names of composite tools besides those of files; nil = they are not
+// known, since it is not given where they are.
+func (x *examination) offered(ctx context.Context) []string {
+	switch {
+	case x.store != nil:
+		return append(append([]string{}, x.Offered...), x.store.Published...)
+	case x.Database != "" || len(x.Config.Definitions) == 0 && x.Offered == nil:
+		return nil
+	}
+	offered := append([]string{}, x.Offered...)
+	if _, err := os.Stat(registryFile(x.Data)); err != nil {
+		return offered // nothing was published
+	}
+	published, err := OpenRegistryFile(x.Data)
+	if err != nil {
+		return nil
+	}
+	defer published.Close()
+	news, _ := published.Versions(ctx, store.Mark{}) // a file that was opened is in memory
+	for _, v := range news.Versions {
+		offered = append(offered, v.Name)
+	}
+	return offered
 }
 
 // issuer fetches the keys with which tokens of callers are checked.
@@ -100,23 +127,23 @@ func backendFix(err error, program bool) string {
 	return "start it, or check its address and credentials in the configuration"
 }
 
-// awaitBackends waits for each backend as long as a server does for one try to connect:
-// a program may have to be downloaded first. It reports those that still start, again and
-// again after a pause.
-func (x *examination) awaitBackends(ctx context.Context, pool *backends.Pool, pause time.Duration) {
+// awaitTold waits for each backend at most for a limit, which is long: a program may have
+// to be downloaded first. starting gets those that still start, again and again after a
+// pause; nil = nothing does.
+func awaitTold(ctx context.Context, pool *backends.Pool, pause, limit time.Duration, starting func([]string, time.Duration)) {
 	for began := time.Now(); ; {
-		awaitTried(ctx, pool, pause)
-		var starting []string
+		awaitTried(ctx, pool, min(pause, limit-time.Since(began)))
+		var names []string
 		for _, s := range pool.Status() {
 			if !s.Tried {
-				starting = append(starting, s.Name)
+				names = append(names, s.Name)
 			}
 		}
-		if len(starting) == 0 || ctx.Err() != nil || time.Since(began) > backends.ConnectTimeout {
+		if len(names) == 0 || ctx.Err() != nil || time.Since(began) >= limit {
 			return
 		}
-		if x.Starting != nil {
-			x.Starting(starting, time.Since(began))
+		if starting != nil {
+			starting(names, time.Since(began))
 		}
 	}
 }
@@ -133,15 +160,16 @@ func awaitTried(ctx context.Context, pool *backends.Pool, limit time.Duration) {
 }
 
 // ListTools starts the backends of a configuration, lists their tools and ends them.
-// What does not answer within limit is reported by its status, without tools.
-func ListTools(ctx context.Context, found *config.Loaded, limit time.Duration) ([]backends.Tool, []backends.Status, error) {
+// What does not answer within limit is reported by its status, without tools; starting
+// gets, now and then, what still starts, and for how long.
+func ListTools(ctx context.Context, found *config.Loaded, limit time.Duration, starting func([]string, time.Duration)) ([]backends.Tool, []backends.Status, error) {
 	pool, _, err := NewPool(Options{Loaded: found, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer pool.Close()
 	pool.Start(ctx)
-	awaitTried(ctx, pool, limit)
+	awaitTold(ctx, pool, patience, limit, starting)
 	return pool.Tools(), pool.Status(), ctx.Err()
 }
 

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // The clock that is furthest from ours counts.
@@ -35,6 +37,18 @@ func TestExamineClock(t *testing.T) {
 	}
 }
 
+// A namespace that keeps runs for less than gateways rely on is a warning.
+func TestExamineRetention(t *testing.T) {
+	t.Parallel()
+	for kept, status := range map[time.Duration]CheckStatus{0: CheckOK, time.Hour: CheckWarning, 24 * time.Hour: CheckOK} {
+		x := &examination{}
+		x.namespace("default", &runs.Inspection{Exists: true, Retention: kept, Index: errors.New("away")})
+		if got := x.checks[0]; got.Name != "namespace" || got.Status != status {
+			t.Errorf("%s: %+v", kept, got)
+		}
+	}
+}
+
 // TestSlowBackends shows that a backend that is slow to start is waited for, and that this
 // is reported meanwhile.
 func TestSlowBackends(t *testing.T) {
@@ -52,15 +66,14 @@ func TestSlowBackends(t *testing.T) {
 	defer pool.Close()
 	pool.Start(t.Context())
 	told := 0
-	x := &examination{Installation: Installation{Starting: func(names []string, _ time.Duration) {
+	awaitTold(t.Context(), pool, 20*time.Millisecond, time.Minute, func(names []string, _ time.Duration) {
 		if told++; told == 2 {
 			close(release)
 		}
 		if !slices.Equal(names, []string{"slow"}) {
 			t.Errorf("told of %q", names)
 		}
-	}}}
-	x.awaitBackends(t.Context(), pool, 20*time.Millisecond)
+	})
 	if s := pool.Status()[0]; told < 2 || !s.Tried || s.Error == "" {
 		t.Errorf("told %d times, then %+v", told, s)
 	}
@@ -124,6 +137,41 @@ func TestDoctorAdvises(t *testing.T) {
 	} {
 		if got := keyFileFix(err, "write lines"); !strings.Contains(got, want) {
 			t.Errorf("%v: the advice is %q, want %q", err, got, want)
+		}
+	}
+}
+
+// TestDoctorKnowsCompositeTools shows when doctor knows which composite tools rules may
+// name: from files, what a dev or a database has published, and a server that runs.
+func TestDoctorKnowsCompositeTools(t *testing.T) {
+	t.Parallel()
+	data, files := t.TempDir(), config.Sources{Definitions: []string{"tools"}}
+	published, err := OpenRegistryFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer published.Close()
+	err = published.Edit(t.Context(), "ada", store.Mark{}, func(store.News) ([]store.Edit, error) {
+		return []store.Edit{{Action: store.Published, Version: store.Version{Name: "published", Version: "1.0.0"}}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		of    Installation
+		store *store.Inspection
+		want  []string // nil = not known
+	}{
+		"no files, no server":             {of: Installation{Data: data}},
+		"files, nothing published":        {of: Installation{Config: files, Data: t.TempDir()}, want: []string{}},
+		"files, published":                {of: Installation{Config: files, Data: data}, want: []string{"published"}},
+		"a server":                        {of: Installation{Offered: []string{"a"}, Data: data}, want: []string{"a", "published"}},
+		"a database":                      {of: Installation{Database: "postgres://"}, store: &store.Inspection{Published: []string{"b"}}, want: []string{"b"}},
+		"a database that does not answer": {of: Installation{Database: "postgres://", Config: files}},
+	} {
+		x := &examination{Installation: tc.of, store: tc.store}
+		if got := x.offered(t.Context()); !slices.Equal(got, tc.want) || (got == nil) != (tc.want == nil) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type front struct {
 func newFront(common *shared, o GatewayOptions, prepared <-chan struct{}) (*front, error) {
 	s := &front{shared: common}
 	all := s.runs
-	bodies := web.NewBodies(web.DefaultWork, web.Patience)
+	bodies := web.NewBodies(web.Work(), web.Patience)
 	page, err := s.newApprovals(o, all, bodies)
 	if err != nil {
 		return nil, err
@@ -37,6 +37,8 @@ func newFront(common *shared, o GatewayOptions, prepared <-chan struct{}) (*fron
 		origins = append(origins, allowed.Origin())
 	}
 	s.origins = web.OriginPolicy{Origins: origins, Hosts: o.AllowedHosts}
+	timing := o.Timing
+	timing.Now = s.opts.clock.now
 	s.gateway, err = gateway.New(gateway.Options{
 		Name:         s.opts.Loaded.Name,
 		Prefix:       s.opts.Loaded.Prefix,
@@ -48,7 +50,7 @@ func newFront(common *shared, o GatewayOptions, prepared <-chan struct{}) (*fron
 		Forwarding:   s.opts.Loaded.Forwarding,
 		Keys:         gateway.Keys{Key: o.Keys.Signing, RetiredKeys: o.Keys.Retired},
 		Access:       gateway.Access{Authenticate: s.authenticate(), Metadata: metadataOf(s.callers), Policy: &s.opts.Loaded.Auth.Policy},
-		Timing:       o.Timing,
+		Timing:       timing,
 		Limits:       gateway.Limits{LinkOver: s.linkOver(), MaxRequest: s.maxRequest(), Bodies: bodies, Quotas: gateway.Quotas(s.opts.Loaded.Quotas)},
 		Scripting:    gateway.Scripting{Scripts: s.opts.Loaded.Scripts.Agents, ScriptLimits: s.opts.Loaded.Scripts.Limits, MaxDepth: s.opts.Loaded.MaxDepth},
 		Answers:      s.opts.Answers,

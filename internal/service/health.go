@@ -135,6 +135,8 @@ func (s *Service) status(ctx context.Context, who auth.Identity, reasons []strin
 	for _, t := range s.pool.Tools() {
 		if s.mayKnow(who, t.Name) {
 			known[t.Backend]++
+		} else {
+			status.Partial = true
 		}
 	}
 	for _, b := range s.pool.Status() {
@@ -172,7 +174,7 @@ func (s *front) status(who auth.Identity) []CompositeStatus {
 			continue
 		}
 		of := CompositeStatus{
-			Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden, Callers: c.Definition.Callers(),
+			Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden, Callers: c.Definition.Expose.Callers,
 		}
 		if c.Published == nil {
 			of.Contradicts = s.registry.Contradicts(c.Definition)

@@ -43,7 +43,7 @@ func (s *executor) host(calls *activities.Activities, gauge *memoryGauge) *activ
 		name = "unknown"
 	}
 	return &activities.Host{
-		Client: s.opts.Temporal, Activities: calls, Backends: all, Interceptors: interceptors(s.opts.Telemetry),
+		Client: s.opts.Temporal, Activities: calls, Backends: all, Interceptors: append(gauge.interceptors(), interceptors(s.opts.Telemetry)...),
 		Name: fmt.Sprintf("%s, process %d", name, os.Getpid()), Grace: s.opts.Grace, Tuner: gauge.tuner,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/workflows"
@@ -21,10 +22,10 @@ const (
 	sweepEvery = time.Second           // at most, while there seems to be none
 	inUse      = "/memory/classes/heap/objects:bytes"
 
-	// taskMemory is what a task counts for while it may not have decoded its arguments: a
-	// few copies of the largest that history has.
-	taskMemory = 6 * workflows.MaxResultSize
-	decodeTime = 100 * time.Millisecond
+	// callMemory is what a call may still take while its function does not run, as its
+	// arguments are decoded and its result is encoded: a few copies of the largest value
+	// that history has.
+	callMemory = 6 * workflows.MaxResultSize
 
 	// valueCopies is what a workflow task takes for a byte of its values: as it is
 	// fetched, in its message, decoded, and encoded again for the next call.
@@ -35,12 +36,12 @@ const (
 func memoryLimit() int64 { return debug.SetMemoryLimit(-1) }
 
 // A memoryGauge reports whether a process has memory for more tasks: until two thirds of its
-// limit are in use. Above half of it, workers drop the runs that they keep. It is safe for
-// concurrent use.
+// limit are in use, or promised to calls. Above half of the limit, workers drop the runs
+// that they keep. It is safe for concurrent use; nil = there is always memory.
 type memoryGauge struct {
-	most  uint64 // bytes; math.MaxUint64 = there is always memory
-	used  func() uint64
-	begun atomic.Int64 // calls that may not have decoded their arguments
+	most     int64 // bytes
+	used     func() int64
+	promised atomic.Int64 // bytes
 
 	mu    sync.Mutex
 	swept time.Time
@@ -49,44 +50,34 @@ type memoryGauge struct {
 // processMemory is the gauge of this process, of its calls and its workflow tasks.
 var processMemory = sync.OnceValue(func() *memoryGauge { return newMemoryGauge(memoryLimit()) })
 
-// newMemoryGauge makes a gauge for a limit in bytes; math.MaxInt64 = there is always memory.
+// newMemoryGauge makes a gauge for a limit in bytes; math.MaxInt64 = none.
 func newMemoryGauge(limit int64) *memoryGauge {
 	if limit == math.MaxInt64 {
-		return &memoryGauge{most: math.MaxUint64, used: usedMemory}
+		return nil
 	}
-	return &memoryGauge{most: uint64(limit / 3 * 2), used: usedMemory}
+	return &memoryGauge{most: limit / 3 * 2, used: usedMemory}
 }
 
 // usedMemory is what objects take that live, or died since the last collection.
-func usedMemory() uint64 {
+func usedMemory() int64 {
 	sample := []metrics.Sample{{Name: inUse}}
 	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+	return int64(sample[0].Value.Uint64())
 }
 
-// full reports whether there is no memory for another call.
-func (g *memoryGauge) full() bool {
-	return g.fullWith(func() uint64 { return uint64(g.begun.Load()) * taskMemory })
-}
-
-// limits is fullOfValues; nil = there is always memory.
+// limits reports whether there is no memory for workflow tasks with values of so many
+// bytes; nil = there always is.
 func (g *memoryGauge) limits() func(bytes int64) bool {
-	if g.most == math.MaxUint64 {
+	if g == nil {
 		return nil
 	}
-	return g.fullOfValues
+	return func(bytes int64) bool { return g.full(bytes * valueCopies) }
 }
 
-// fullOfValues reports whether there is no memory for workflow tasks with values of so many
-// bytes.
-func (g *memoryGauge) fullOfValues(bytes int64) bool {
-	return g.fullWith(func() uint64 { return uint64(bytes) * valueCopies })
-}
-
-// fullWith reports whether too much is in use beside what is expected. Garbage does not
-// count: a process that waits makes none, so it would not be collected for minutes.
-func (g *memoryGauge) fullWith(expected func() uint64) bool {
-	if g.most == math.MaxUint64 || g.used()+expected() <= g.most {
+// full reports whether there is no memory for so many bytes more. Garbage does not count:
+// a process that waits makes none, so it would not be collected for minutes.
+func (g *memoryGauge) full(more int64) bool {
+	if g.expected()+more <= g.most {
 		return false
 	}
 	g.mu.Lock()
@@ -95,25 +86,22 @@ func (g *memoryGauge) fullWith(expected func() uint64) bool {
 		runtime.GC()
 		g.swept = time.Now()
 	}
-	return g.used()+expected() > g.most
+	return g.expected()+more > g.most
 }
 
-// begins notes that a task begins to decode its arguments; ends = it has ended.
-func (g *memoryGauge) begins() (ends func()) {
-	g.begun.Add(1)
-	ends = sync.OnceFunc(func() { g.begun.Add(-1) })
-	time.AfterFunc(decodeTime, ends)
-	return ends
-}
+func (g *memoryGauge) expected() int64 { return g.used() + g.promised.Load() }
 
 // slots gives slots of one kind to one worker while there is memory, and least of them in
-// any case, so that what is under way can end.
+// any case, so that what is under way can end. Its worker has the gauge's interceptors.
 func (g *memoryGauge) slots(least int) worker.SlotSupplier {
 	fixed, err := worker.NewFixedSizeSlotSupplier(maxSlots)
 	if err != nil {
 		panic(err) // maxSlots is positive
 	}
-	return &slotSupplier{SlotSupplier: fixed, gauge: g, least: least, tasks: map[*worker.SlotPermit]func(){}}
+	if g == nil {
+		return fixed
+	}
+	return &slotSupplier{SlotSupplier: fixed, gauge: g, least: least}
 }
 
 // tuner is for a worker that takes calls only.
@@ -124,7 +112,40 @@ func (g *memoryGauge) tuner() (worker.WorkerTuner, error) {
 	})
 }
 
-// A slotSupplier counts the slots that are given.
+// interceptors see when the functions of calls begin and end.
+func (g *memoryGauge) interceptors() []interceptor.WorkerInterceptor {
+	if g == nil {
+		return nil
+	}
+	return []interceptor.WorkerInterceptor{&callWatch{gauge: g}}
+}
+
+type callWatch struct {
+	interceptor.WorkerInterceptorBase
+	gauge *memoryGauge
+}
+
+// InterceptActivity has what a call takes counted as in use while its function runs.
+func (w *callWatch) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &watchedCall{interceptor.ActivityInboundInterceptorBase{Next: next}, w.gauge}
+}
+
+type watchedCall struct {
+	interceptor.ActivityInboundInterceptorBase
+	gauge *memoryGauge
+}
+
+// ExecuteActivity runs the function of a call.
+func (c *watchedCall) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	c.gauge.promised.Add(-callMemory)
+	defer c.gauge.promised.Add(callMemory)
+	return c.Next.ExecuteActivity(ctx, in)
+}
+
+// A promise is memory in bytes that the task of a slot may take.
+type promise int64
+
+// A slotSupplier gives slots, and promises memory to the tasks that come for them.
 type slotSupplier struct {
 	worker.SlotSupplier // bounds their number
 	gauge               *memoryGauge
@@ -132,7 +153,6 @@ type slotSupplier struct {
 
 	mu    sync.Mutex
 	given int
-	tasks map[*worker.SlotPermit]func() // under way; called at the end of each
 }
 
 // ReserveSlot waits until there is a slot, and memory for its task.
@@ -166,19 +186,17 @@ func (s *slotSupplier) TryReserveSlot(info worker.SlotReservationInfo) *worker.S
 
 // MarkSlotUsed notes that a task has come for a slot.
 func (s *slotSupplier) MarkSlotUsed(info worker.SlotMarkUsedInfo) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tasks[info.Permit()] = s.gauge.begins()
+	info.Permit().UserData = promise(callMemory)
+	s.gauge.promised.Add(callMemory)
 }
 
 // ReleaseSlot takes a slot back.
 func (s *slotSupplier) ReleaseSlot(info worker.SlotReleaseInfo) {
+	if p, ok := info.Permit().UserData.(promise); ok { // else no task has come
+		s.gauge.promised.Add(-int64(p))
+	}
 	s.mu.Lock()
 	s.given--
-	if ends, ok := s.tasks[info.Permit()]; ok { // else no task has come
-		ends()
-		delete(s.tasks, info.Permit())
-	}
 	s.mu.Unlock()
 	s.SlotSupplier.ReleaseSlot(info)
 }
@@ -187,7 +205,7 @@ func (s *slotSupplier) ReleaseSlot(info worker.SlotReleaseInfo) {
 func (s *slotSupplier) give() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.given >= s.least && s.gauge.full() {
+	if s.given >= s.least && s.gauge.full(0) {
 		return false
 	}
 	s.given++

@@ -134,6 +134,23 @@ func TestClockDiffers(t *testing.T) {
 	}
 }
 
+// Replicas go by Temporal's clock when they look for the run of a call that is sent again,
+// whatever their own ones show.
+func TestClockOfAReplica(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{13 * time.Hour, -13 * time.Hour} {
+		c := &clock{log: slog.New(slog.DiscardHandler)}
+		began := time.Now()
+		if at := c.now(); at.Sub(began).Abs() > time.Minute {
+			t.Errorf("before it is known, it is %s, and here %s", at, began)
+		}
+		c.note(ahead)
+		if at := c.now().Round(0); at.Add(ahead).Sub(began.Round(0)).Abs() > time.Minute {
+			t.Errorf("ahead by %s: it is %s, and here %s", ahead, at, began)
+		}
+	}
+}
+
 // An activity has the time that it has by Temporal's clock also where the clock of its
 // worker is ahead.
 func TestActivityOfAWorkerAhead(t *testing.T) {

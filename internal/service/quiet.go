@@ -21,9 +21,10 @@ func (h quietHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
-// dropped are messages about failed calls of tools, which the activities log, and about
-// slow reads that are made again.
-var dropped = []string{"Activity error.", "LocalActivity completed after activity deadline."}
+// dropped are messages about failed calls of tools, which the activities log, about slow
+// reads that are made again, and about heartbeats: another follows, a call that is
+// cancelled has none, and that Temporal is away is logged once.
+var dropped = []string{"Activity error.", "LocalActivity completed after activity deadline.", "RecordActivityHeartbeat with error"}
 
 // Handle drops messages that are logged elsewhere.
 func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
@@ -39,7 +40,7 @@ func lacksKey(r slog.Record) (is bool) {
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "Error" {
 			text := a.Value.String()
-			is = strings.Contains(text, secrets.ErrUnknownKey.Error()) || strings.HasSuffix(text, payloads.ErrNoKey.Error())
+			is = strings.Contains(text, secrets.ErrUnknownKey.Error()) || strings.Contains(text, payloads.ErrNoKey.Error())
 		}
 		return !is
 	})

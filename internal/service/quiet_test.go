@@ -20,8 +20,10 @@ func TestQuiet(t *testing.T) {
 	log := Quiet(slog.New(slog.NewTextHandler(&out, nil))).With("Namespace", "default")
 	log.Info("Started Worker")
 	log.Error("Activity error.", "Error", "be_write failed")
+	log.Warn("RecordActivityHeartbeat with error", "Error", "context deadline exceeded")
 	log.Error("Workflow panic", "Error", secrets.ErrUnknownKey, "StackTrace", "goroutine 1")
 	log.Error("Workflow panic", "Error", fmt.Errorf("it was sealed with key \"k1\", %w", payloads.ErrNoKey), "StackTrace", "goroutine 1")
+	log.Error("Workflow panic", "Error", fmt.Errorf("it was sealed with key \"k1\", %w; this process has none", payloads.ErrNoKey), "StackTrace", "goroutine 1")
 	if out.Len() > 0 {
 		t.Errorf("logged: %s", &out)
 	}

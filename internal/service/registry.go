@@ -16,9 +16,12 @@ func LetPublish(a *config.Auth, address string, o *GatewayOptions) {
 	}
 }
 
+// registryFile is where publications are in the data directory of a dev.
+func registryFile(data string) string { return filepath.Join(data, "registry.jsonl") }
+
 // OpenRegistryFile keeps publications in the data directory of a dev.
 func OpenRegistryFile(data string) (*store.RegistryFile, error) {
-	return store.OpenRegistryFile(filepath.Join(data, "registry.jsonl"))
+	return store.OpenRegistryFile(registryFile(data))
 }
 
 // OpenAnswersFile records in the data directory of a dev which runs it has answered.

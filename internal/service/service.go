@@ -38,7 +38,6 @@ type Service struct {
 	opened   chan struct{} // closed when every backend was tried once, so that requests are served
 	prepared chan struct{} // closed when Temporal is prepared for runs
 	started  atomic.Bool   // every part is up
-	clock    *clock
 	stopping atomic.Bool
 	reported runs.Turns // of callers, to get the status
 
@@ -79,7 +78,7 @@ type Options struct {
 	// News of the worker, on the connection of Temporal. nil = there is none.
 	News *runs.News
 
-	clock *clock // on the worker's connection of Temporal; nil = it is on none
+	clock *clock // on the worker's connection of Temporal, if there is one; nil = that of New
 	// Grace is the time for requests and calls under way at a stop.
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = not called.
@@ -111,11 +110,12 @@ func (o Options) Close() {
 // New makes the parts, without starting or calling anything.
 func New(o Options) (*Service, error) {
 	o.Loaded.Auth.Policy.Exchangeable() // by Reload
+	o.clock = cmp.Or(o.clock, &clock{log: o.Logger})
 	common, err := newShared(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{shared: common, opened: make(chan struct{}), prepared: make(chan struct{}), clock: cmp.Or(o.clock, &clock{log: o.Logger})}
+	s := &Service{shared: common, opened: make(chan struct{}), prepared: make(chan struct{})}
 	if o.Gateway != nil {
 		if s.front, err = newFront(common, *o.Gateway, s.prepared); err != nil {
 			return nil, err

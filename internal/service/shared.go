@@ -45,7 +45,7 @@ func newShared(o Options) (*shared, error) {
 
 // newRuns makes the client of the runs of all processes.
 func (s *shared) newRuns() *runs.Client {
-	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, News: s.opts.News, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger, Reserve: web.Reserve, Reader: web.Reader}
+	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, News: s.opts.News, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger, Reserve: web.Reserve, Reader: web.Reader, Now: s.opts.clock.now}
 	if s.opts.Values != nil {
 		c.LargeInputs, c.MaxValue = payloads.Writer(c.DataConverter, s.opts.Values), payloads.MaxValue
 	}
@@ -87,10 +87,7 @@ func (s *shared) startRegistry(ctx context.Context) {
 func (s *shared) warnUnmatched(found *config.Loaded) {
 	offered := []string{}
 	for _, e := range s.registry.Current() {
-		offered = append(offered, found.Prefix+e.Definition.Name, e.Definition.Name)
-	}
-	for _, v := range found.Publishing.Versions {
-		offered = append(offered, found.Prefix+v.As, v.As)
+		offered = append(offered, e.Definition.Name)
 	}
 	for _, d := range found.Unmatched(s.pool.Tools(), offered) {
 		s.opts.Logger.Warn(d.Message, "check", d.Check, "at", d.Pos.String())

@@ -14,6 +14,7 @@ type ServerStatus struct {
 	Backends   []BackendStatus   `json:"backends"`
 	Composites []CompositeStatus `json:"composites"`
 	Tools      []ToolStatus      `json:"tools"`
+	Partial    bool              `json:"partial,omitempty"` // rules hide tools of backends from the caller
 	// DefinitionsError has the mistakes in changed definitions; the earlier ones are
 	// still served. "" = none.
 	DefinitionsError string `json:"definitionsError,omitempty"`

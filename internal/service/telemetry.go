@@ -89,8 +89,18 @@ func (s *Service) watch(all *runs.Client) error {
 			up[strings.TrimPrefix(n.name, "the ")] = n.away() == nil
 		}
 		return up
-	}), s.opts.Telemetry.WatchClock(s.clock.ahead.Load))
+	}), s.opts.Telemetry.WatchClock(s.opts.clock.ahead.Load))
 	if err != nil || s.front == nil {
+		return err
+	}
+	err = s.opts.Telemetry.WatchUp(telemetry.Tools, func() map[string]bool {
+		up := map[string]bool{}
+		for _, c := range s.front.gateway.Composites() {
+			up[c.Definition.Name] = c.Available
+		}
+		return up
+	})
+	if err != nil {
 		return err
 	}
 	return s.opts.Telemetry.WatchRuns(func(ctx context.Context) (telemetry.Snapshot, error) { return s.snapshot(ctx, all) })
@@ -114,11 +124,10 @@ func (s *Service) snapshot(ctx context.Context, all *runs.Client) (telemetry.Sna
 	for status, n := range counts.Status {
 		now.Runs[string(status)] = n
 	}
-	for kind := range counts.Waiting {
-		g := counts.Gates[kind]
+	for kind, g := range counts.Gates {
 		now.Gates[kind] = g.Open
-		if now.OldestGate[kind] = 0; g.Open > 0 {
-			now.OldestGate[kind] = time.Since(g.Oldest)
+		if age, known := g.Age(); known {
+			now.OldestGate[kind] = age
 		}
 	}
 	for backend := range s.opts.Loaded.Limits {

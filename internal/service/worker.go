@@ -80,7 +80,7 @@ func (s *executor) start(ctx context.Context) error {
 		WorkerStopTimeout:            s.opts.Grace + handOver,
 		DeadlockDetectionTimeout:     busy(s.opts.Values != nil),
 		DeploymentOptions:            s.opts.Deployment,
-		Interceptors:                 slices.Concat(interceptors(s.opts.Telemetry), plantedChange(), plantedKiller()),
+		Interceptors:                 slices.Concat(gauge.interceptors(), interceptors(s.opts.Telemetry), plantedChange(), plantedKiller()),
 	})
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs
@@ -141,12 +141,12 @@ func (s *executor) resolve(ctx context.Context, ref workflows.DefinitionRef) (fo
 		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
 	case err != nil: // it may pass
 		return found, err
-	case !admits(&s.opts.Loaded.Auth, ref, d) && d.Hidden():
+	case !admits(&s.opts.Loaded.Auth, ref, d) && d.Expose.Hidden:
 		return found, activities.ErrNotAdmitted
 	case !admits(&s.opts.Loaded.Auth, ref, d):
 		return found, activities.ErrNotPermitted
 	}
-	if err := d.Loadable(); err != nil {
+	if err := d.Scripts().Loadable(); err != nil {
 		return found, fmt.Errorf("%w: %s cannot be called: %w", activities.ErrNoDefinition, d.Name, err)
 	}
 	found.Definition = workflows.Pin(d)

@@ -54,7 +54,11 @@ func diagnose(file string, err error) Diagnostics {
 		if err.Msg == "excessive nesting" {
 			check = CheckLimit
 		}
-		return Diagnostics{diagnosticAt(file, err.Pos, check, "%s", err.Msg)}
+		message := err.Msg
+		if message == "got newline, want ':'" { // where the next line begins
+			message = "the line above lacks ':' at its end"
+		}
+		return Diagnostics{diagnosticAt(file, err.Pos, check, "%s", message)}
 	case resolve.ErrorList:
 		ds := make(Diagnostics, len(err))
 		for i, e := range err {

@@ -229,31 +229,25 @@ func (f *Files) write(key Key, g Grant) error {
 		r.KeyID, r.Sealed = f.keys.seal(key, g.Secret)
 	}
 	text, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("writing to the store: %w", err)
-	}
-	return replace(f.path(key), text)
-}
-
-// replace replaces a file so that there is always a complete one.
-func replace(file string, text []byte) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), ".new-*")
-	if err != nil {
-		return fmt.Errorf("writing to the store: %w", err)
-	}
-	defer os.Remove(temporary.Name()) // if it was not renamed
-	_, err = temporary.Write(text)
 	if err == nil {
-		err = temporary.Sync()
-	}
-	if closed := temporary.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(temporary.Name(), file)
+		err = WriteFile(f.path(key), text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("writing to the store: %w", err)
 	}
 	return nil
+}
+
+// WriteFile writes all of a file or nothing: there is always a complete one.
+func WriteFile(name string, data []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // no effect after the rename
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return os.Rename(f.Name(), name)
 }

@@ -88,6 +88,7 @@ type Inspection struct {
 	Now             time.Time // by its clock
 	Values          int64     // of runs
 	ValueBytes      int64     // total
+	Published       []string  // names of composite tools
 }
 
 // valuesSince is the first version of the tables with values.
@@ -117,6 +118,9 @@ func Inspect(ctx context.Context, address string) (found Inspection, err error) 
 		return found, err
 	}
 	if err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from "+versions).Scan(&found.Version); err != nil || found.Version < valuesSince {
+		return found, err
+	}
+	if err = pool.QueryRow(ctx, "select coalesce(array_agg(distinct name), '{}') from "+schema+".published").Scan(&found.Published); err != nil {
 		return found, err
 	}
 	err = pool.QueryRow(ctx, "select count(*), coalesce(sum(octet_length(data)), 0) from "+schema+".run_values").Scan(&found.Values, &found.ValueBytes)

@@ -48,16 +48,30 @@ type Event struct {
 	Note    string    `json:"note,omitempty"`
 }
 
+// A Mark names an entry of the history, as what is known up to it. Zero = nothing is.
+type Mark struct {
+	Seq int64
+	At  time.Time
+}
+
+// News are what has changed after a mark.
+type News struct {
+	Versions []Version // by name and in the order of publication
+	Last     Mark      // the last entry
+	// Anew reports that Versions has every version, since the history lacks the entry of
+	// the mark: it was restored from an earlier backup.
+	Anew bool
+}
+
 // A Registry keeps publications and their history. It is safe for concurrent use, by
 // any number of processes that share the store.
 type Registry interface {
-	// Versions gives the versions that changed after an entry of the history, 0 = all,
-	// by name and in the order of publication, and the last entry.
-	Versions(ctx context.Context, after int64) (changed []Version, last int64, err error)
+	// Versions gives what has changed after a mark.
+	Versions(ctx context.Context, after Mark) (News, error)
 	// Edit makes all edits that f gives, or none, in the name of by. f gets the result
 	// of Versions, and no other Edit begins until this one has ended. If f fails,
 	// nothing changes, and its error is returned.
-	Edit(ctx context.Context, by string, after int64, f func(changed []Version, last int64) ([]Edit, error)) error
+	Edit(ctx context.Context, by string, after Mark, f func(News) ([]Edit, error)) error
 	// History gives the last entries about a name, "" = all, the newest first.
 	History(ctx context.Context, name string, limit int) ([]Event, error)
 	// Follow calls f once, and again whenever something may have changed, until ctx

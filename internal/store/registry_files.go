@@ -114,32 +114,36 @@ func (r *RegistryFile) find(name, version string) int {
 }
 
 // Versions implements Registry.
-func (r *RegistryFile) Versions(_ context.Context, after int64) ([]Version, int64, error) {
+func (r *RegistryFile) Versions(_ context.Context, after Mark) (News, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed, last := r.after(after)
-	return changed, last, nil
+	return r.after(after), nil
 }
 
-func (r *RegistryFile) after(seq int64) (changed []Version, last int64) {
+// after gives what has changed after a mark, which is one of the file: this process alone
+// has it open.
+func (r *RegistryFile) after(mark Mark) (news News) {
 	for _, k := range r.versions {
-		if k.changed > seq {
-			changed = append(changed, k.Version)
+		if k.changed > mark.Seq {
+			news.Versions = append(news.Versions, k.Version)
 		}
 	}
-	slices.SortStableFunc(changed, func(a, b Version) int { return cmp.Compare(a.Name, b.Name) })
-	return changed, int64(len(r.events))
+	slices.SortStableFunc(news.Versions, func(a, b Version) int { return cmp.Compare(a.Name, b.Name) })
+	if n := len(r.events); n > 0 {
+		news.Last = Mark{r.events[n-1].Seq, r.events[n-1].At}
+	}
+	return news
 }
 
 // Edit implements Registry.
-func (r *RegistryFile) Edit(_ context.Context, by string, after int64, f func([]Version, int64) ([]Edit, error)) error {
+func (r *RegistryFile) Edit(_ context.Context, by string, after Mark, f func(News) ([]Edit, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	edits, err := f(r.after(after))
 	if err != nil || len(edits) == 0 {
 		return err
 	}
-	l := line{At: time.Now().UTC(), By: by}
+	l := line{At: time.Now().UTC().Round(0), By: by} // as it is read again
 	for _, e := range edits {
 		at := r.find(e.Version.Name, e.Version.Version)
 		if e.Action == Published && at >= 0 {

@@ -40,41 +40,53 @@ type querier interface {
 
 // Versions implements Registry. It reads one snapshot, so that no version has changed
 // after the last entry.
-func (r *postgresRegistry) Versions(ctx context.Context, after int64) (changed []Version, last int64, err error) {
+func (r *postgresRegistry) Versions(ctx context.Context, after Mark) (news News, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
 	err = pgx.BeginTxFunc(ctx, r.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		changed, last, err = versionsAfter(ctx, tx, after)
+		news, err = newsAfter(ctx, tx, after)
 		return err
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("reading the registry: %w", err)
+		return News{}, fmt.Errorf("reading the registry: %w", err)
 	}
-	return changed, last, nil
+	return news, nil
 }
 
-func versionsAfter(ctx context.Context, q querier, after int64) ([]Version, int64, error) {
-	var last int64
-	if err := q.QueryRow(ctx, "select coalesce(max(seq), 0) from registry_history").Scan(&last); err != nil || last == after {
-		return nil, last, err
+func newsAfter(ctx context.Context, q querier, after Mark) (news News, err error) {
+	marks, err := q.Query(ctx, "select seq, at from registry_history where seq = $1 or seq = (select max(seq) from registry_history) order by seq", after.Seq)
+	if err != nil {
+		return News{}, err
+	}
+	var at Mark
+	found := after == Mark{}
+	if _, err := pgx.ForEachRow(marks, []any{&at.Seq, &at.At}, func() error {
+		news.Last = Mark{at.Seq, at.At.UTC()}
+		found = found || news.Last == after
+		return nil
+	}); err != nil || news.Last == after {
+		return news, err
+	}
+	if !found {
+		news.Anew, after = true, Mark{}
 	}
 	rows, err := q.Query(ctx, `select name, version, digest, source, lock, published_by, published_at, deprecated
-		from published where changed > $1 order by name, published_at, version`, after)
+		from published where changed > $1 order by name, published_at, version`, after.Seq)
 	if err != nil {
-		return nil, 0, err
+		return News{}, err
 	}
-	changed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Version, error) {
+	news.Versions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Version, error) {
 		var v Version
 		err := row.Scan(&v.Name, &v.Version, &v.Digest, &v.Source, &v.Lock, &v.By, &v.At, &v.Deprecated)
 		v.At = v.At.UTC()
 		return v, err
 	})
-	return changed, last, err
+	return news, err
 }
 
 // Edit implements Registry. Entries get their numbers under one lock, so that readers
 // see them in order.
-func (r *postgresRegistry) Edit(ctx context.Context, by string, after int64, f func([]Version, int64) ([]Edit, error)) error {
+func (r *postgresRegistry) Edit(ctx context.Context, by string, after Mark, f func(News) ([]Edit, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
 	r.editing.Lock()
@@ -84,11 +96,11 @@ func (r *postgresRegistry) Edit(ctx context.Context, by string, after int64, f f
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtext('perdure registry'))"); err != nil {
 			return err
 		}
-		changed, last, err := versionsAfter(ctx, tx, after)
+		news, err := newsAfter(ctx, tx, after)
 		if err != nil {
 			return err
 		}
-		edits, err := f(changed, last)
+		edits, err := f(news)
 		if err != nil {
 			refused = err
 			return err

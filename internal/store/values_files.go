@@ -44,10 +44,10 @@ func (v *FileValues) Put(_ context.Context, id, run string, data []byte) error {
 	dir := filepath.Join(v.dir, hex.EncodeToString(digest[:16]))
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = writeWhole(filepath.Join(dir, nameOfRun), []byte(run))
+		err = WriteFile(filepath.Join(dir, nameOfRun), []byte(run), 0o600)
 	}
 	if err == nil {
-		err = writeWhole(filepath.Join(dir, id), data)
+		err = WriteFile(filepath.Join(dir, id), data, 0o600)
 	}
 	if err == nil { // found by its ID alone
 		err = os.WriteFile(filepath.Join(v.dir, id), []byte(filepath.Base(dir)), 0o600)
@@ -56,19 +56,6 @@ func (v *FileValues) Put(_ context.Context, id, run string, data []byte) error {
 		return fmt.Errorf("storing a value of run %s: %w", run, err)
 	}
 	return nil
-}
-
-func writeWhole(name string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "new.*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // no effect once it is renamed
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }
 
 // Get implements Values.
@@ -132,7 +119,7 @@ func (v *FileValues) checked(mark string, seen time.Time, unneeded bool, parent 
 	}
 	if !unneeded {
 		if parent != "" {
-			err = writeWhole(filepath.Join(filepath.Dir(mark), nameOfParent), []byte(parent))
+			err = WriteFile(filepath.Join(filepath.Dir(mark), nameOfParent), []byte(parent), 0o600)
 		}
 		return false, errors.Join(err, os.Chtimes(mark, time.Now(), time.Now()))
 	}

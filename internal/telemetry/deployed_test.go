@@ -67,7 +67,7 @@ func everyMetric(t *testing.T) map[string]bool {
 			Limits:  map[string]telemetry.Limits{"be": {Kept: true, Breaker: "open"}}}, nil
 	})
 	if err == nil {
-		err = errors.Join(told.WatchUp(telemetry.Backends, up), told.WatchUp(telemetry.Needs, up), told.WatchClock(func() *time.Duration { return new(time.Duration) }))
+		err = errors.Join(told.WatchUp(telemetry.Backends, up), told.WatchUp(telemetry.Needs, up), told.WatchUp(telemetry.Tools, up), told.WatchClock(func() *time.Duration { return new(time.Duration) }))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -126,7 +126,7 @@ type Snapshot struct {
 	Runs       map[string]int64         // by status; ended ones until their retention is over
 	Waiting    map[string]int64         // runs by what they wait for
 	Gates      map[string]int64         // open elicitations by kind
-	OldestGate map[string]time.Duration // age of the oldest open one, by kind
+	OldestGate map[string]time.Duration // age of the oldest open one, by kind; none where it is not known
 	Backlog    map[string]Backlog       // by task queue
 	Limits     map[string]Limits        // by backend that has some
 }
@@ -312,10 +312,11 @@ func (t *Telemetry) WatchClock(ahead func() *time.Duration) error {
 	return err
 }
 
-// What a process reaches, for WatchUp.
+// What a process can use, for WatchUp.
 const (
 	Backends = "backend"
 	Needs    = "need" // without it the process takes no calls
+	Tools    = "tool" // composite tools
 )
 
 // WatchUp exports with the metrics which of a kind are up, by their names.
@@ -323,7 +324,7 @@ func (t *Telemetry) WatchUp(kind string, up func() map[string]bool) error {
 	if t == nil || !t.metering {
 		return nil
 	}
-	gauge, err := t.meter.Int64ObservableGauge("perdure."+kind+".up", metric.WithDescription("Whether the process reaches the "+kind+": 1 or 0"))
+	gauge, err := t.meter.Int64ObservableGauge("perdure."+kind+".up", metric.WithDescription("Whether the process can use the "+kind+": 1 or 0"))
 	if err != nil {
 		return err
 	}

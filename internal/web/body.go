@@ -15,15 +15,18 @@ const (
 	stall    = 10 * time.Second
 )
 
-// paceBody bounds the body of a request in size and time, also for the rest that
-// net/http reads after the handler.
-func paceBody(w http.ResponseWriter, r *http.Request, most int64) {
+// paceBody gives a request whose body is bounded in size and time, the latter also for
+// the rest that net/http reads after the handler. It is a copy: net/http looks at the
+// body of its own to see whether that rest is too long to be read.
+func paceBody(w http.ResponseWriter, r *http.Request, most int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
-		return
+		return r
 	}
 	b := &pacedBody{ReadCloser: http.MaxBytesReader(w, r.Body, most), control: http.NewResponseController(w)}
 	b.allow(stall)
-	r.Body = b
+	paced := r.WithContext(r.Context())
+	paced.Body = b
+	return paced
 }
 
 // A Pace is the progress of a sender. Time between reads does not count. The zero Pace is

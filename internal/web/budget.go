@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -120,8 +121,13 @@ func (b *Budget) release(c *claim) {
 }
 
 const (
-	// DefaultWork is for two of the largest calls, in bytes.
-	DefaultWork = 68 << 20
+	// mostWork is for two of the largest calls, in bytes.
+	mostWork = 68 << 20
+	// workShare is the least part of Go's memory limit that is for work on bodies: with
+	// what comes in meanwhile, it can take as much as there is.
+	workShare = 13
+	// mostValues is the weight of the values of a body, at most.
+	mostValues = mostWork / 2
 	// Patience is how long a large request waits for its turn.
 	Patience = 10 * time.Second
 
@@ -137,12 +143,15 @@ const (
 )
 
 // Bodies are what comes into a process: requests of clients, or answers of backends. An
-// incoming body takes its size, for as long as its sender decides; then the work on it takes about twelve times its weight
-// for a moment. So each phase has its own budget, and a slow sender does not delay the
-// work on other bodies.
+// incoming body takes its size, for as long as its sender decides; then the work on it
+// takes about twelve times its weight for a moment. So each phase has its own budget, and
+// a slow sender does not delay the work on other bodies.
 type Bodies struct {
 	starting, incoming, work *Budget
 }
+
+// Work is how many bytes a process works on at once.
+func Work() int64 { return min(mostWork, debug.SetMemoryLimit(-1)/workShare) }
 
 // NewBodies makes budgets: work bytes for the work on bodies, twice as many for incoming
 // ones, and half as many for the beginnings of those whose size is not known. A body waits
@@ -260,7 +269,7 @@ func (a *Arrival) End() {
 	a.allowed, a.free = SmallBody, func() {}
 }
 
-// A DenseError refuses a body with more values than the budget of one caller allows.
+// A DenseError refuses a body with more values than one may have.
 type DenseError struct {
 	Limit int // values that a body may have
 }
@@ -273,9 +282,9 @@ func (e *DenseError) Error() string {
 // nothing. The error is a *DenseError, a *FullError, or that of ctx.
 func (b *Bodies) Weigh(ctx context.Context, caller string, body []byte) (free func(), err error) {
 	values := weightOfValues(body)
-	switch most := b.work.size / 2; {
-	case values > most:
-		return nil, &DenseError{Limit: int(most / valueWeight)}
+	switch {
+	case values > mostValues:
+		return nil, &DenseError{Limit: mostValues / valueWeight}
 	case IsSmall(body):
 		return func() {}, nil
 	}

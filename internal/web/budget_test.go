@@ -3,8 +3,10 @@ package web_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -110,11 +112,11 @@ func TestBudgetKeepsItsSize(t *testing.T) {
 
 // TestAttackDenseBodies sends JSON that takes hundreds of times its size when it is
 // decoded: values of two bytes each. It counts for what it takes, also where it is
-// small, and is refused where that is more than a caller may have. What stands in a
+// small, and is refused where that is more than a body may have. What stands in a
 // text is no value.
 func TestAttackDenseBodies(t *testing.T) {
 	t.Parallel()
-	const work = 8 << 20 // a caller has half of it: 104,857 values
+	const work = 68 << 20 // a caller has half of it: 891,289 values
 	bodies := web.NewBodies(work, 10*time.Millisecond)
 	read := func(body string) (free func(), err error) {
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
@@ -122,14 +124,14 @@ func TestAttackDenseBodies(t *testing.T) {
 		return free, err
 	}
 	for name, body := range map[string]string{
-		"numbers": "[" + strings.Repeat("0,", 110_000) + "0]",
-		"objects": "[" + strings.Repeat(`{"a":0},`, 40_000) + "0]",
-		"nested":  strings.Repeat("[", 110_000),
-		"names":   `{"\"` + strings.Repeat(`":0,"\\`, 60_000) + `":0}`,
+		"numbers": "[" + strings.Repeat("0,", 900_000) + "0]",
+		"objects": "[" + strings.Repeat(`{"a":0},`, 300_000) + "0]",
+		"nested":  strings.Repeat("[", 900_000),
+		"names":   `{"\"` + strings.Repeat(`":0,"\\`, 450_000) + `":0}`,
 	} {
 		_, err := read(body)
 		code, reason := web.Refusal(http.Header{}, err)
-		if code != http.StatusRequestEntityTooLarge || !strings.Contains(reason, "104857 JSON values") {
+		if code != http.StatusRequestEntityTooLarge || !strings.Contains(reason, "891289 JSON values") {
 			t.Errorf("%s, of %d bytes: %d, %s", name, len(body), code, reason)
 		}
 	}
@@ -138,7 +140,7 @@ func TestAttackDenseBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var full *web.FullError
-	if _, err := read("[" + strings.Repeat("0,", 80_000) + "0]"); !errors.As(err, &full) {
+	if _, err := read("[" + strings.Repeat("0,", 880_000) + "0]"); !errors.As(err, &full) {
 		t.Errorf("beside a small dense body there is room for another: %v", err)
 	}
 	free()
@@ -147,4 +149,15 @@ func TestAttackDenseBodies(t *testing.T) {
 		t.Fatalf("a text of many commas: %v", err)
 	}
 	free()
+}
+
+// TestWork: a process with little memory works on less at once.
+func TestWork(t *testing.T) { // not beside others, whose limit it changes
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for limit, want := range map[int64]int64{math.MaxInt64: 68 << 20, 1 << 30: 68 << 20, 260 << 20: 20 << 20} {
+		if debug.SetMemoryLimit(limit); web.Work() != want {
+			t.Errorf("of %d bytes: %d, want %d", limit, web.Work(), want)
+		}
+	}
 }

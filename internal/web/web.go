@@ -78,8 +78,7 @@ func guard(o Options) http.Handler {
 			http.Error(w, why, http.StatusForbidden)
 			return
 		}
-		paceBody(w, r, largest)
-		o.Handler.ServeHTTP(w, r)
+		o.Handler.ServeHTTP(w, paceBody(w, r, largest))
 	})
 }
 

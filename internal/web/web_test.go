@@ -216,6 +216,27 @@ func TestAttackSlowClients(t *testing.T) {
 	}
 }
 
+// A body that no handler reads, and that is too long for net/http to read to its end, is
+// not waited for: its sender is answered at once, and is not told to send it.
+func TestAttackBodyIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{"", "Expect: 100-continue\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := serve(t, web.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "no", http.StatusRequestEntityTooLarge)
+			})})
+			c := p.dial("127.0.0.1:1000")
+			defer c.Close()
+			defer io.ReadAll(c) // until the server closes it
+			began := time.Now()
+			go io.WriteString(c, "POST / HTTP/1.1\r\nHost: localhost\r\n"+header+"Content-Length: 99000000000\r\n\r\n")
+			if status, body, _ := answer(t, c); status != http.StatusRequestEntityTooLarge || time.Since(began) > time.Second {
+				t.Errorf("%q: answered %d after %s: %s", header, status, time.Since(began), body)
+			}
+		})
+	}
+}
+
 // A body that is slow, and comes, is taken; and a handler may take its time before
 // it reads on, and after.
 func TestSlowBodyThatComes(t *testing.T) {

@@ -51,7 +51,7 @@ func (a *answerer) answer(ctx context.Context, run runs.Run) {
 	for _, e := range run.Open() {
 		ctx, done := context.WithTimeout(ctx, answerPatience)
 		switch e.Kind {
-		case runs.Question:
+		case runs.ForCaller:
 			a.question(ctx, run, e)
 		case runs.Reconciliation:
 			a.reconcile(ctx, run, e)

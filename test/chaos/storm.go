@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 const (
 	inFlight    = 5 * time.Second  // until no request is on its way any more
 	finishLimit = 45 * time.Second // for calls under way
-	settleLimit = 3 * time.Minute  // for runs
+	settleLimit = 3 * time.Minute  // since a run has ended or begun to wait
 )
 
 // How many there are of each.
@@ -115,20 +116,25 @@ func (w *world) heal() error {
 }
 
 // settle waits until every run has ended or waits for somebody who will not
-// come. A run that does neither in time is for the checker to find.
+// come. Where none has done so for long, that is for the checker to find.
 func (w *world) settle() error {
-	ctx, cancel := context.WithTimeout(w.life, settleLimit)
-	defer cancel()
+	least, until := math.MaxInt, time.Now().Add(settleLimit)
 	for {
-		open, err := w.unsettled(ctx)
-		if err == nil && open == 0 && w.quiet.Load() {
+		open, err := w.unsettled(w.life)
+		switch {
+		case err == nil && open == 0 && w.quiet.Load():
 			return nil
+		case err == nil && open < least:
+			least, until = open, time.Now().Add(settleLimit)
 		}
-		if !pause(ctx, time.Second) {
-			if err == nil || w.life.Err() != nil {
-				return w.life.Err()
+		if !pause(w.life, time.Second) {
+			return w.life.Err()
+		}
+		if time.Now().After(until) {
+			if err != nil {
+				return fmt.Errorf("runs cannot be listed: %w", err)
 			}
-			return fmt.Errorf("runs cannot be listed: %w", err)
+			return nil
 		}
 	}
 }
@@ -151,7 +157,7 @@ func (w *world) unsettled(ctx context.Context) (int, error) {
 // rests says whether a run waits for an answer that nobody will give.
 func (w *world) rests(run *runs.Run) bool {
 	open := run.Open()
-	return len(open) > 0 && w.leaves(run.ID) && !slices.ContainsFunc(open, func(e runs.Elicitation) bool { return e.Kind != runs.Question })
+	return len(open) > 0 && w.leaves(run.ID) && !slices.ContainsFunc(open, func(e runs.Elicitation) bool { return e.Kind != runs.ForCaller })
 }
 
 // collect completes the record with what backends and Temporal know.

@@ -67,8 +67,8 @@ type programs struct {
 	rate                             float64        // calls that begin a second
 }
 
-// diskSize is the quota of PostgreSQL.
-const diskSize = "size=200m,mode=0777"
+// diskSize is the quota of PostgreSQL: five minutes take about 200 MB of it.
+const diskSize = "size=1g,mode=0777"
 
 // newWorld starts a world; it must be closed, also after an error.
 func newWorld(ctx context.Context, p programs, dir string, seed uint64) (w *world, err error) {

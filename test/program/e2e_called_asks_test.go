@@ -79,7 +79,7 @@ func TestCalledRunAsksInEachWay(t *testing.T) {
 	}})
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), backend.configuration(`[{tool: "*", class: unsafe}]`)+deepDefinitions)
-	w := deepWorld{startDev(t, dir, "--config", "perdure.yaml", "--call-patience", "1s"), backend}
+	w := deepWorld{startDev(t, dir, "--config", "perdure.yaml"), backend}
 	for name, way := range map[string]struct {
 		tool string
 		call func(deepWorld, *testing.T, toolCall) (structured string)

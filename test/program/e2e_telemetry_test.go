@@ -397,6 +397,9 @@ compositeTools:
     description: Gives no answer in time.
     timeout: 1h
     steps: [{id: slow, tool: be_slow, timeout: 1s, onUnknown: ask}]
+  - name: unavailable
+    description: Calls a tool that is gone.
+    steps: [{id: gone, tool: be_gone}]
 `)
 	write(t, filepath.Join(dir, "key"), strings.Repeat("0a", 32)+"\n")
 	d := startDev(t, dir, "--config", "perdure.yaml")
@@ -419,6 +422,8 @@ compositeTools:
 		`perdure_gates_open\{perdure_kind="reconciliation"\} 1`,
 		`perdure_gates_oldest_age_seconds\{perdure_kind="reconciliation"\} [1-9.]`,
 		`perdure_backend_up\{perdure_backend="away"\} 0`,
+		`perdure_tool_up\{perdure_tool="retried"\} 1`,
+		`perdure_tool_up\{perdure_tool="unavailable"\} 0`,
 	)
 
 	// A gateway in a namespace of its own, for which nobody works.

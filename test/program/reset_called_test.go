@@ -24,7 +24,7 @@ func TestResetLeavesNoCalledRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.backend.await("below", "write_4000")
-	resetTo(t, l.temporal, string(id), "after the question")
+	resetTo(t, l.temporal, string(id), "", "after the question")
 	if err := l.door.Cancel(t.Context(), id, ""); err != nil {
 		t.Fatal(err)
 	}

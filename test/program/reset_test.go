@@ -111,7 +111,7 @@ func TestReset(t *testing.T) {
 	var seq int64
 	for _, point := range []string{"", "first task", "after the question"} {
 		if point != "" {
-			resetTo(t, c, string(started.ID), point)
+			resetTo(t, c, string(started.ID), "", point)
 		}
 		asked := nextEvent(t, door, started.ID, &seq, runs.EventOpened)
 		if got := asked.Elicitation.Message; got != "Go on with 7?" {
@@ -146,6 +146,147 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// heldBackend executes every call, and answers those of the tool slow when it is
+// released.
+type heldBackend struct {
+	notingBackend
+	release chan struct{}
+}
+
+func (b *heldBackend) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
+	result, err := b.notingBackend.Call(ctx, call)
+	if call.Tool == "slow" {
+		<-b.release
+	}
+	return result, err
+}
+
+// A run is reset to a point at which a call was under way that has completed since:
+// Temporal has what was under way there executed again, and the call is not made.
+func TestAttackResetOfACallUnderWay(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	c := startTemporal(t, quiet)
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
+	backend := &heldBackend{release: make(chan struct{})}
+	w := worker.New(c, workflows.TaskQueue, worker.Options{})
+	workflows.Register(w, trust)
+	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBefore: door.CallHistory().CallBefore}))
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	def := define(t, "reset", `steps: [{id: slow, tool: slow}, {id: quick, tool: quick}, {id: f, type: elicitation, message: First?, dependsOn: [quick], timeout: 24h},
+		{id: g, type: elicitation, message: "Go on with {{.steps.slow.output.n}}?", dependsOn: [slow], timeout: 24h}]`)
+	tools := map[string]definitions.Tool{}
+	for _, name := range []string{"slow", "quick"} {
+		tools[name] = definitions.Tool{Name: name, Backend: "be", Original: name}
+	}
+	started, err := door.Start(t.Context(), runs.StartRequest{Definition: def, Arguments: json.RawMessage(`{}`), Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seq int64
+	asked := func(message string) {
+		t.Helper()
+		for nextEvent(t, door, started.ID, &seq, runs.EventOpened).Elicitation.Message != message {
+		}
+	}
+	asked("First?")
+	close(backend.release)
+	asked("Go on with 7?")
+	resetTo(t, c, string(started.ID), "", "the question")
+	asked("Go on with 7?")
+	made := backend.made()
+	slices.Sort(made)
+	if diff := cmp.Diff([]string{"quick", "slow"}, made); diff != "" {
+		t.Errorf("calls (-want +got): %s", diff)
+	}
+}
+
+// What was undone before a reset, and is done again since somebody recorded that it is
+// not done, is undone again when the run fails.
+func TestAttackResetOfAnUndoneCall(t *testing.T) {
+	t.Parallel()
+	u := startUndoing(t)
+	u.decline()
+	resetTo(t, u.temporal, string(u.id), "", "first task")
+	nextEvent(t, u.door, u.id, &u.seq, runs.EventDone)
+	plan, err := u.door.Resumptions().Plan(t.Context(), u.id, history.ResumeRequest{Otherwise: runs.NotHappened})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.door.Resumptions().Execute(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	u.decline()
+	if diff := cmp.Diff([]string{"make", "undo", "make", "undo"}, u.backend.made()); diff != "" {
+		t.Errorf("calls (-want +got): %s", diff)
+	}
+}
+
+// What was undone is not undone again where an execution between did not do it anew.
+func TestAttackResetOfWhatWasUndone(t *testing.T) {
+	t.Parallel()
+	u := startUndoing(t)
+	u.decline()
+	first, err := u.temporal.DescribeWorkflowExecution(t.Context(), string(u.id), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resetTo(t, u.temporal, string(u.id), "", "first task") // which finds that it was undone
+	nextEvent(t, u.door, u.id, &u.seq, runs.EventDone)
+	resetTo(t, u.temporal, string(u.id), first.WorkflowExecutionInfo.Execution.RunId, "after the question")
+	u.decline()
+	if diff := cmp.Diff([]string{"make", "undo"}, u.backend.made()); diff != "" {
+		t.Errorf("calls (-want +got): %s", diff)
+	}
+}
+
+// An undoing is a run that makes something, and undoes it when its gate is declined.
+type undoing struct {
+	t        *testing.T
+	temporal client.Client
+	door     *runs.Client
+	backend  *notingBackend
+	id       runs.RunID
+	seq      int64 // of the last event that was seen
+}
+
+func startUndoing(t *testing.T) *undoing {
+	quiet := slog.New(slog.DiscardHandler)
+	c := startTemporal(t, quiet)
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
+	backend := &notingBackend{}
+	w := worker.New(c, workflows.TaskQueue, worker.Options{})
+	workflows.Register(w, trust)
+	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBefore: door.CallHistory().CallBefore}))
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	def := define(t, "reset", `steps: [{id: make, tool: make, compensate: {tool: undo}}, {id: g, type: elicitation, message: Go on?, dependsOn: [make], timeout: 24h}]`)
+	tools := map[string]definitions.Tool{}
+	for _, name := range []string{"make", "undo"} {
+		tools[name] = definitions.Tool{Name: name, Backend: "be", Original: name}
+	}
+	started, err := door.Start(t.Context(), runs.StartRequest{Definition: def, Arguments: json.RawMessage(`{}`), Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &undoing{t: t, temporal: c, door: door, backend: backend, id: started.ID}
+}
+
+// decline answers the gate and waits for the end of the run.
+func (u *undoing) decline() {
+	u.t.Helper()
+	asked := nextEvent(u.t, u.door, u.id, &u.seq, runs.EventOpened)
+	if _, err := u.door.Answer(u.t.Context(), u.id, runs.Answer{ElicitationID: asked.Elicitation.ID, Action: "decline", By: "ada"}); err != nil {
+		u.t.Fatal(err)
+	}
+	nextEvent(u.t, u.door, u.id, &u.seq, runs.EventDone)
+}
+
 // nextEvent is the next event of a kind after the one with a number.
 func nextEvent(t *testing.T, door *runs.Client, id runs.RunID, after *int64, kind runs.EventKind) runs.Event {
 	t.Helper()
@@ -167,12 +308,13 @@ func nextEvent(t *testing.T, door *runs.Client, id runs.RunID, after *int64, kin
 	return runs.Event{}
 }
 
-// resetTo resets a run to its first workflow task, or to the one after which its
-// question was open, without applying the answer again.
-func resetTo(t *testing.T, c client.Client, id, point string) {
+// resetTo resets an execution of a run, "" = the last one, to its first workflow task, to
+// the one that opens its question, or to the one after which that was open, without
+// applying the answer again.
+func resetTo(t *testing.T, c client.Client, id, execution, point string) {
 	t.Helper()
-	var to int64
-	history := c.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	var to, last int64
+	history := c.GetWorkflowHistory(t.Context(), id, execution, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	open := false
 	for history.HasNext() {
 		e, err := history.Next()
@@ -181,13 +323,17 @@ func resetTo(t *testing.T, c client.Client, id, point string) {
 		}
 		switch {
 		case e.EventType == enums.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
-			open = true
+			if open = true; to == 0 && point == "the question" {
+				to = last
+			}
 		case e.EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && to == 0 && (point == "first task" || open):
 			to = e.EventId
+		case e.EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+			last = e.EventId
 		}
 	}
 	_, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id}, Reason: "a button", RequestId: point,
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution}, Reason: "a button", RequestId: point,
 		WorkflowTaskFinishEventId: to, ResetReapplyExcludeTypes: []enums.ResetReapplyExcludeType{enums.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL},
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ func loaded(t *testing.T, r *registry.Registry, reference string) (version, text
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range e.Definition.PinnedModules() {
+	for _, m := range e.Definition.Scripts().Published() {
 		if m.Name == "text.star" {
 			if want := (&definitions.Module{Name: m.Name, Version: m.Version, Text: e.Definition.Modules[m.Load]}).Digest(); m.Digest != want {
 				t.Errorf("the digest of %v is not that of what %s has in it", m, reference)
@@ -53,7 +53,7 @@ func loaded(t *testing.T, r *registry.Registry, reference string) (version, text
 			return m.Version, e.Definition.Modules[m.Load]
 		}
 	}
-	t.Fatalf("%s loads %v", reference, e.Definition.PinnedModules())
+	t.Fatalf("%s loads %v", reference, e.Definition.Scripts().Published())
 	return "", ""
 }
 
@@ -234,8 +234,8 @@ func TestFilesLoadModules(t *testing.T) {
 		r.OnChange(func() { changes++ })
 		r.SetFiles(defs)
 		e, err := r.Resolve(definitions.Reference{Name: "slugs"})
-		if err != nil || e.Definition.Loadable() == nil || !strings.Contains(e.Definition.Loadable().Error(), "perdure publish text.star") {
-			t.Fatalf("without the module: %v, %v", e.Definition.Loadable(), err)
+		if err != nil || e.Definition.Scripts().Loadable() == nil || !strings.Contains(e.Definition.Scripts().Loadable().Error(), "perdure publish text.star") {
+			t.Fatalf("without the module: %v, %v", e.Definition.Scripts().Loadable(), err)
 		}
 		published(t, r, text("1.0.0", ""))
 		if version, _ := loaded(t, r, "slugs"); version != "1.0.0" || changes < 2 {
@@ -245,7 +245,7 @@ func TestFilesLoadModules(t *testing.T) {
 		if version, _ := loaded(t, r, "slugs"); version != "1.0.0" {
 			t.Errorf("it has %s while the file is the same", version)
 		}
-		if len(defs[0].Pending()) == 0 {
+		if len(defs[0].Scripts().Pending()) == 0 {
 			t.Error("the definition that was given has changed")
 		}
 		r.SetFiles(defs)

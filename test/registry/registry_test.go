@@ -601,6 +601,46 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// The database is restored from a backup while processes have it open: they serve and
+// publish what it has then, also where as much was published since as was lost.
+func TestRestoredRegistry(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	open := func() *registry.Registry {
+		p, err := store.OpenPostgres(t.Context(), server.URL("postgres"), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		return newRegistry(t, p.Registry())
+	}
+	here := open()
+	publish(t, here, greet("greet", "1.0.0"))
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := server.Dump(t.Context(), "postgres", backup); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, here, greet("greet", "1.1.0"))
+	publish(t, here, greet("lost", "1.0.0"))
+	if err := server.RestoreOver(t.Context(), "postgres", backup); err != nil {
+		t.Fatal(err)
+	}
+	there := open()
+	publish(t, there, greet("greet", "1.2.0"))
+	publish(t, there, greet("late", "1.0.0"))
+	if err := here.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*registry.Registry{here, there} {
+		check(t, r, "greet", "1.2.0")
+		check(t, r, "greet@1.1.0", "none")
+		check(t, r, "late", "1.0.0")
+		check(t, r, "lost", "none")
+	}
+	publish(t, here, greet("greet", "1.3.0"))
+	check(t, here, "greet", "1.3.0")
+}
+
 // What somebody has put into the store by other ways is not used.
 func TestForgedVersion(t *testing.T) {
 	t.Parallel()
@@ -611,7 +651,7 @@ func TestForgedVersion(t *testing.T) {
 		forged := genuine
 		forged.Version, forged.Source = "1.0.1", strings.Replace(genuine.Source, "1.0.0", "1.0.1", 1)
 		kept := storeOf(r)
-		err := kept.Edit(t.Context(), "eve", 0, func([]store.Version, int64) ([]store.Edit, error) {
+		err := kept.Edit(t.Context(), "eve", store.Mark{}, func(store.News) ([]store.Edit, error) {
 			return []store.Edit{{Action: store.Published, Version: forged}}, nil
 		})
 		if err != nil {

@@ -74,18 +74,18 @@ func published(v store.Version) store.Edit { return store.Edit{Action: store.Pub
 // apply makes edits whatever there is.
 func apply(t testing.TB, r store.Registry, by string, edits ...store.Edit) {
 	t.Helper()
-	if err := r.Edit(t.Context(), by, 0, func([]store.Version, int64) ([]store.Edit, error) { return edits, nil }); err != nil {
+	if err := r.Edit(t.Context(), by, store.Mark{}, func(store.News) ([]store.Edit, error) { return edits, nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func versionsAfter(t testing.TB, r store.Registry, after int64) ([]store.Version, int64) {
+func versionsAfter(t testing.TB, r store.Registry, after store.Mark) ([]store.Version, store.Mark) {
 	t.Helper()
-	changed, last, err := r.Versions(t.Context(), after)
-	if err != nil {
-		t.Fatal(err)
+	news, err := r.Versions(t.Context(), after)
+	if err != nil || news.Anew {
+		t.Fatal(news, err)
 	}
-	return changed, last
+	return news.Versions, news.Last
 }
 
 func numbers(versions []store.Version) string {
@@ -100,17 +100,17 @@ func TestRegistry(t *testing.T) {
 	t.Parallel()
 	forEachRegistry(t, func(t *testing.T, k registryKind) {
 		r := k.open(t)
-		if all, last := versionsAfter(t, r, 0); len(all) != 0 || last != 0 {
-			t.Errorf("an empty registry has %v after %d", all, last)
+		if all, last := versionsAfter(t, r, store.Mark{}); len(all) != 0 || last.Seq != 0 {
+			t.Errorf("an empty registry has %v after %v", all, last)
 		}
 		apply(t, r, "ada", published(version("b", "1.0.0")), published(version("a", "1.0.0")))
-		_, two := versionsAfter(t, r, 0)
+		_, two := versionsAfter(t, r, store.Mark{})
 		apply(t, r, "ben", published(version("a", "1.1.0")))
 		old := store.Edit{Action: store.Deprecated, Version: store.Version{Name: "b", Version: "1.0.0", Deprecated: "use a"}, Note: "it is slow"}
 		apply(t, r, "ben", old)
 
 		t.Run("gives back what was published, to the byte", func(t *testing.T) {
-			all, _ := versionsAfter(t, r, 0)
+			all, _ := versionsAfter(t, r, store.Mark{})
 			if len(all) != 3 || all[0].At.IsZero() {
 				t.Fatalf("all are %+v", all)
 			}
@@ -126,7 +126,7 @@ func TestRegistry(t *testing.T) {
 				t.Errorf("changed is %s", got)
 			}
 			if changed, same := versionsAfter(t, r, last); len(changed) != 0 || same != last {
-				t.Errorf("after the last entry, %d, there is %v up to %d", last, changed, same)
+				t.Errorf("after the last entry, %v, there is %v up to %v", last, changed, same)
 			}
 		})
 		t.Run("knows who did what", func(t *testing.T) {
@@ -150,28 +150,28 @@ func TestRegistry(t *testing.T) {
 				{published(version("c", "1.0.0")), published(version("a", "1.0.0"))},
 				{published(version("c", "1.0.0")), {Action: store.Deprecated, Version: version("a", "9.0.0")}},
 			} {
-				err := r.Edit(t.Context(), "ada", 0, func([]store.Version, int64) ([]store.Edit, error) { return edits, nil })
+				err := r.Edit(t.Context(), "ada", store.Mark{}, func(store.News) ([]store.Edit, error) { return edits, nil })
 				if err == nil {
 					t.Errorf("%v is taken", edits)
 				}
 			}
 			refused := errors.New("refused")
-			err := r.Edit(t.Context(), "ada", 0, func([]store.Version, int64) ([]store.Edit, error) {
+			err := r.Edit(t.Context(), "ada", store.Mark{}, func(store.News) ([]store.Edit, error) {
 				return []store.Edit{published(version("c", "1.0.0"))}, refused
 			})
 			if err != refused {
 				t.Errorf("error %v, want the one of f", err)
 			}
-			if all, _ := versionsAfter(t, r, 0); numbers(all) != "a@1.0.0 a@1.1.0 b@1.0.0" {
+			if all, _ := versionsAfter(t, r, store.Mark{}); numbers(all) != "a@1.0.0 a@1.1.0 b@1.0.0" {
 				t.Errorf("there are %s", numbers(all))
 			}
 		})
 		t.Run("is there after the process was killed", func(t *testing.T) {
 			again := k.open(t)
-			before, last := versionsAfter(t, r, 0)
-			after, same := versionsAfter(t, again, 0)
+			before, last := versionsAfter(t, r, store.Mark{})
+			after, same := versionsAfter(t, again, store.Mark{})
 			if diff := cmp.Diff(before, after); diff != "" || last != same {
-				t.Errorf("%d, %d (-before +after)\n%s", last, same, diff)
+				t.Errorf("%v, %v (-before +after)\n%s", last, same, diff)
 			}
 		})
 	})
@@ -191,13 +191,13 @@ func TestFiftyPublishers(t *testing.T) {
 		for i := range publishers {
 			r := registries[i%len(registries)]
 			all.Go(func() {
-				known, last, err := r.Versions(t.Context(), 0)
+				known, err := r.Versions(t.Context(), store.Mark{})
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				err = r.Edit(t.Context(), fmt.Sprint(i), last, func(more []store.Version, _ int64) ([]store.Edit, error) {
-					return []store.Edit{published(version("a", fmt.Sprintf("1.%d.0", len(known)+len(more))))}, nil
+				err = r.Edit(t.Context(), fmt.Sprint(i), known.Last, func(more store.News) ([]store.Edit, error) {
+					return []store.Edit{published(version("a", fmt.Sprintf("1.%d.0", len(known.Versions)+len(more.Versions))))}, nil
 				})
 				if err != nil {
 					t.Error(err)
@@ -205,7 +205,7 @@ func TestFiftyPublishers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		versions, last := versionsAfter(t, registries[0], 0)
+		versions, last := versionsAfter(t, registries[0], store.Mark{})
 		seen := map[string]bool{}
 		for _, v := range versions {
 			seen[v.Version] = true
@@ -215,8 +215,8 @@ func TestFiftyPublishers(t *testing.T) {
 				t.Errorf("1.%d.0 is missing among %s", i, numbers(versions))
 			}
 		}
-		if len(versions) != publishers || last < publishers {
-			t.Errorf("there are %d versions, up to entry %d", len(versions), last)
+		if len(versions) != publishers || last.Seq < publishers {
+			t.Errorf("there are %d versions, up to entry %v", len(versions), last)
 		}
 		events, err := registries[0].History(t.Context(), "a", 2*publishers)
 		if err != nil || len(events) != publishers {
@@ -232,8 +232,8 @@ func follow(t testing.TB, r store.Registry) <-chan string {
 	go func() {
 		defer close(ended)
 		r.Follow(ctx, func() {
-			if all, _, err := r.Versions(ctx, 0); err == nil {
-				seen <- numbers(all)
+			if all, err := r.Versions(ctx, store.Mark{}); err == nil {
+				seen <- numbers(all.Versions)
 			}
 		})
 	}()
@@ -377,11 +377,11 @@ func TestDamagedRegistryFile(t *testing.T) {
 	}
 	write(text[:len(text)-5])
 	r := openFile(t, file)
-	if all, _ := versionsAfter(t, r, 0); numbers(all) != "a@1.0.0" {
+	if all, _ := versionsAfter(t, r, store.Mark{}); numbers(all) != "a@1.0.0" {
 		t.Errorf("after a line was cut there are %s", numbers(all))
 	}
 	apply(t, r, "ada", published(version("a", "2.0.0")))
-	if all, _ := versionsAfter(t, openFile(t, file), 0); numbers(all) != "a@1.0.0 a@2.0.0" {
+	if all, _ := versionsAfter(t, openFile(t, file), store.Mark{}); numbers(all) != "a@1.0.0 a@2.0.0" {
 		t.Errorf("after it was written over there are %s", numbers(all))
 	}
 	write(slices.Concat([]byte("{\n"), bytes.TrimPrefix(text, []byte("{"))))

@@ -106,6 +106,11 @@ func (s *PostgreSQL) Restore(ctx context.Context, database, file string) error {
 	return s.outside(ctx, "pg_restore", "--exit-on-error", "--dbname", s.URL(database), file)
 }
 
+// RestoreOver makes a database what Dump has written while others have it open.
+func (s *PostgreSQL) RestoreOver(ctx context.Context, database, file string) error {
+	return s.outside(ctx, "pg_restore", "--clean", "--if-exists", "--single-transaction", "--dbname", s.URL(database), file)
+}
+
 // SignalAll sends a signal to all processes of the server: the children of the
 // first have groups of their own. Elsewhere than on Linux it reaches the first
 // alone, after which the others end by themselves.

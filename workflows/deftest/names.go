@@ -73,7 +73,7 @@ func (p *parser) mayBeCalled(d *definitions.Definition, name string, written too
 			names = append(names, t.Name, t.Backend+"."+t.Original)
 		}
 	}
-	patterns := d.ToolPatterns()
+	patterns := d.Scripts().ToolPatterns()
 	for _, pattern := range patterns {
 		patterns = append(patterns, strings.ReplaceAll(pattern, ".", "_")) // the names for clients
 	}

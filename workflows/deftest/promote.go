@@ -48,7 +48,26 @@ func (r *Recording) Promote(name, description string) (*Promoted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the result of run %s: %w", r.Run, err)
 	}
-	var m mapping
+	m := r.scriptDefinition(d, name, description, data)
+	again := *r
+	var nulls []string
+	if members, ok := result.(map[string]any); ok && hasTypes(members) {
+		m.add("output", written(map[string]any{"properties": propertiesOf(members, "")}))
+		nulls = dropNulls(members, "")
+		if again.Output, err = template.EncodeValue(members); err != nil {
+			return nil, fmt.Errorf("writing the result of run %s: %w", r.Run, err)
+		}
+	}
+	p, err := again.promoted(name, m.node())
+	if err != nil {
+		return nil, err
+	}
+	p.Nulls = nulls
+	return p, nil
+}
+
+// scriptDefinition is the definition of a script that had these data, without its output.
+func (r *Recording) scriptDefinition(d *definitions.Definition, name, description string, data any) (m mapping) {
 	m.text("name", name)
 	m.text("description", cmp.Or(description, "Made of the script of run "+r.Run+"."))
 	m.add("parameters", written(schemaOf(data)))
@@ -70,24 +89,10 @@ func (r *Recording) Promote(name, description string) (*Promoted, error) {
 		}
 		m.add("pinned", written(pinned))
 	}
-	if d.CallsDynamically() {
+	if d.Scripts().CallDynamically() {
 		m.add("tools", written(r.called()))
 	}
-	again := *r
-	var nulls []string
-	if members, ok := result.(map[string]any); ok && hasTypes(members) {
-		m.add("output", written(map[string]any{"properties": propertiesOf(members, "")}))
-		nulls = dropNulls(members, "")
-		if again.Output, err = template.EncodeValue(members); err != nil {
-			return nil, fmt.Errorf("writing the result of run %s: %w", r.Run, err)
-		}
-	}
-	p, err := again.promoted(name, m.node())
-	if err != nil {
-		return nil, err
-	}
-	p.Nulls = nulls
-	return p, nil
+	return m
 }
 
 // called gives the names of tools and composite tools that the run has called.

@@ -47,7 +47,7 @@ func TestPromote(t *testing.T) {
 				Input: workflows.RunInput{Arguments: json.RawMessage(`{}`), Tools: c.tools},
 			}
 			d := definitions.NewScript("execute_tool_script", "d", c.script)
-			if d.CallsDynamically() {
+			if d.Scripts().CallDynamically() {
 				d.Tools = []string{"*"}
 			}
 			recording.Input.Definition.Source = d.Source()

@@ -283,7 +283,7 @@ func (s *stage) answer(e workflows.Elicitation) {
 		s.trace.answered[i] = true
 		s.trace.check(s.c, i, e)
 		given := workflows.Answer{
-			ElicitationID: e.ID, Question: e.Question, Action: a.Action, Content: a.Content, AnsweredBy: a.by(), Via: a.via(e), AnswerID: fmt.Sprintf("%s/%d", e.ID, i),
+			ElicitationID: e.ID, Digest: e.Digest, Action: a.Action, Content: a.Content, AnsweredBy: a.by(), Via: a.via(e), AnswerID: fmt.Sprintf("%s/%d", e.ID, i),
 		}
 		after := max(time.Duration(a.After), latency)
 		given.At = s.env.Now().Add(after).UTC()

@@ -8,7 +8,7 @@ import (
 // An Answer is a person's answer to an elicitation, or its timeout.
 type Answer struct {
 	ElicitationID string          `json:"elicitationId"`
-	Question      string          `json:"question,omitempty"` // digest of the elicitation that is answered; "" = any
+	Digest        string          `json:"question,omitempty"` // of the elicitation that is answered; "" = any
 	Action        string          `json:"action"`             // Accept, Decline, Cancel, Expired
 	Content       json.RawMessage `json:"content,omitempty"`
 	AnsweredBy    string          `json:"answeredBy"`

@@ -24,11 +24,11 @@ func TestAttackHiddenToolsByResume(t *testing.T) {
 		return workflows.Pinned{Name: d.Name, Digest: d.Digest(), Source: d.Source()}
 	}
 	for calls, kept := range map[string]bool{"one": true, "one@>=1": true, "two": false} {
-		was := &workflows.Journal{
+		was := &workflows.RunRecord{
 			Input:   workflows.RunInput{Definition: pinned(define("one")), Arguments: json.RawMessage("{}")},
 			Entries: map[workflows.StepPath]record.Entry{"r": {Kind: record.Child{ID: "one/x", Started: true}}},
 		}
-		below := &workflows.Journal{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
+		below := &workflows.RunRecord{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
 		req, called := ResumeRequest{Definition: define(calls)}, map[workflows.StepPath]*CalledRun{}
 		_, unfinished := req.Split(was)
 		for path, own := range unfinished {

@@ -65,6 +65,9 @@ func (c *calls) ofActivity(codec codec, e *historypb.HistoryEvent, at time.Time)
 	if call == nil || path == "" || !isOutcome && (!call.quick || call.completed) {
 		call = c.add(&Call{Path: path, What: what, Started: at})
 	}
+	if call.quick { // it ended there, and begins again
+		call.Started = at
+	}
 	if call.kept != 0 {
 		c.end(call.kept)
 	}

@@ -172,6 +172,8 @@ const (
 	StepFailed    = "failed"
 	StepCancelled = "cancelled"
 	StepTimedOut  = "timed_out"
+	// StepTerminated: it was under way as its run was terminated.
+	StepTerminated = "terminated"
 	// StepNeedsCredentials: a call was not executed for lack of a credential; it is
 	// made again.
 	StepNeedsCredentials = "needs_credentials"

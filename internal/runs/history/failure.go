@@ -50,8 +50,14 @@ var timeouts = map[enumspb.TimeoutType]string{
 	enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START: "no process took the call up in time",
 }
 
-// message is that of a failure, sealed or not.
+// message is that of a failure, sealed or not. If it cannot be opened, it says why.
 func message(c codec, f *failurepb.Failure) string {
+	var opened any
+	if sealed := f.GetEncodedAttributes(); sealed != nil {
+		if err := c.FromPayload(sealed, &opened); err != nil {
+			return "its text cannot be read: " + err.Error()
+		}
+	}
 	converter.DecodeCommonFailureAttributes(c, f)
 	return f.GetMessage()
 }

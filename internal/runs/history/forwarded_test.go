@@ -17,7 +17,7 @@ func TestPlanWithoutForwarded(t *testing.T) {
 		t.Fatal(diags)
 	}
 	for _, kept := range []string{"", "a/1#x"} {
-		was := &workflows.Journal{Input: workflows.RunInput{
+		was := &workflows.RunRecord{Input: workflows.RunInput{
 			Definition: workflows.Pinned{Name: "a", Digest: defs[0].Digest(), Source: defs[0].Source()},
 			Arguments:  json.RawMessage("{}"), Caller: workflows.Caller{Forwarded: kept},
 		}}

@@ -98,7 +98,7 @@ func (p *ResumePlan) UnknownPaths() []string {
 
 // PlanResume plans the resumption of an execution from its record. called has the resumptions of the
 // runs that its steps have called and that did not complete, by step path; nil = none.
-func PlanResume(id RunID, execution string, was *workflows.Journal, req ResumeRequest, called map[workflows.StepPath]*CalledRun) (*ResumePlan, error) {
+func PlanResume(id RunID, execution string, was *workflows.RunRecord, req ResumeRequest, called map[workflows.StepPath]*CalledRun) (*ResumePlan, error) {
 	own, _ := req.Split(was)
 	p := newPlanner(id, execution, was, own)
 	if called != nil {

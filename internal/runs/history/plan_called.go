@@ -30,7 +30,7 @@ type CalledRun struct {
 
 // Split returns what a request says of the run itself, and of each run that its steps
 // have called and that has not completed, by step path.
-func (req ResumeRequest) Split(was *workflows.Journal) (own ResumeRequest, below map[workflows.StepPath]ResumeRequest) {
+func (req ResumeRequest) Split(was *workflows.RunRecord) (own ResumeRequest, below map[workflows.StepPath]ResumeRequest) {
 	own, below = req, map[workflows.StepPath]ResumeRequest{}
 	own.Unknown, own.Results, own.From = map[workflows.StepPath]string{}, map[workflows.StepPath]json.RawMessage{}, nil
 	for path, e := range was.Entries {
@@ -111,7 +111,7 @@ func (r *planner) checkCalled() error {
 // staysFailed says whether a step that has called a run stays as it is: that failed,
 // the run above went on, and nothing is otherwise now.
 func (r *planner) staysFailed(path workflows.StepPath, n, loop *definitions.Node, e record.Entry) bool {
-	return e.Failure() != nil && (continues(n) || loop != nil && continues(loop)) && !r.choice.mayBeOther(path) && !r.choice.again[path.Top()]
+	return e.Failure() != nil && (n.Step.Continues() || loop != nil && loop.Step.Continues()) && !r.choice.mayBeOther(path) && !r.choice.again[path.Top()]
 }
 
 // keepCalled adds the plan for a called run to the journal, if there is one.

@@ -19,7 +19,7 @@ type choice struct {
 	repeated  map[workflows.StepPath]bool // paths of failures in a script that retried until it succeeded
 }
 
-func newChoice(was *workflows.Journal, req ResumeRequest) *choice {
+func newChoice(was *workflows.RunRecord, req ResumeRequest) *choice {
 	c := &choice{
 		reason: record.Resumed, changed: req.Definition != nil || len(req.Arguments) > 0,
 		again: map[string]bool{}, mayDiffer: map[string]bool{},
@@ -69,7 +69,7 @@ func (c *choice) terms(path workflows.StepPath, n, loop *definitions.Node) recor
 	if n == nil {
 		return t
 	}
-	t.Continues = continues(n) || loop != nil && continues(loop)
+	t.Continues = n.Step.Continues() || loop != nil && loop.Step.Continues()
 	if t.Script = inScript(n, path); !t.Script {
 		t.Proceeds = func(action string) bool { return proceeds(n, action) }
 	}
@@ -82,5 +82,5 @@ func proceeds(n *definitions.Node, action string) bool {
 	if action == workflows.Decline {
 		handler = n.Step.OnDecline
 	}
-	return continues(n) || handler != nil && handler.Action != "" && handler.Action != definitions.Abort
+	return n.Step.Continues() || handler != nil && handler.Action != "" && handler.Action != definitions.Abort
 }

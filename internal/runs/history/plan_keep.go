@@ -91,7 +91,7 @@ func unfinished(e record.Entry) (record.Child, bool) {
 }
 
 // ChildAt is what is recorded of the run that a step at a path has called.
-func ChildAt(was *workflows.Journal, path workflows.StepPath) record.Child {
+func ChildAt(was *workflows.RunRecord, path workflows.StepPath) record.Child {
 	child, _ := was.Entries[path].Kind.(record.Child)
 	return child
 }
@@ -107,11 +107,7 @@ func itself(n *definitions.Node, path workflows.StepPath) bool {
 	return n.Script != nil && !inScript(n, path)
 }
 
-func continues(n *definitions.Node) bool {
-	return n.Step.OnError != nil && n.Step.OnError.Action == definitions.Continue
-}
-
 // CalledAt is the ID of the run that a step at a path has called; "" = none.
-func CalledAt(was *workflows.Journal, path workflows.StepPath) RunID {
+func CalledAt(was *workflows.RunRecord, path workflows.StepPath) RunID {
 	return RunID(ChildAt(was, path).ID)
 }

@@ -19,7 +19,7 @@ import (
 type planner struct {
 	id        RunID
 	execution string
-	was       *workflows.Journal // of the ended execution
+	was       *workflows.RunRecord // of the ended execution
 	req       ResumeRequest
 
 	program *definitions.Program
@@ -30,7 +30,7 @@ type planner struct {
 	called  map[workflows.StepPath]*CalledRun
 }
 
-func newPlanner(id RunID, execution string, was *workflows.Journal, req ResumeRequest) *planner {
+func newPlanner(id RunID, execution string, was *workflows.RunRecord, req ResumeRequest) *planner {
 	return &planner{
 		id: id, execution: execution, was: was, req: req, choice: newChoice(was, req),
 		journal: map[workflows.StepPath]record.Entry{},

@@ -193,3 +193,55 @@ spec:
             matchLabels:
               {{- include "perdure.selector" . | nindent 14 }}
 {{- end }}
+
+{{/* perdure.job: a command that ends, beside an installation or upgrade of the chart. Takes a dict
+with root, role, when, args, env, tries and seconds. It connects to what the pods do, so it has
+the variables and files that the values add to these. */}}
+{{- define "perdure.job" -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ include "perdure.name" . }}
+  labels:
+    {{- include "perdure.labels" .root | nindent 4 }}
+  annotations:
+    helm.sh/hook: {{ .when }}-install,{{ .when }}-upgrade
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  backoffLimit: {{ .tries }}
+  activeDeadlineSeconds: {{ .seconds }}
+  template:
+    metadata:
+      labels:
+        {{- include "perdure.labels" .root | nindent 8 }}
+        app.kubernetes.io/component: {{ .role }}
+    spec:
+      restartPolicy: Never
+      automountServiceAccountToken: false
+      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+      {{- with .root.Values.imagePullSecrets }}
+      imagePullSecrets: {{ toJson . }}
+      {{- end }}
+      containers:
+        - name: perdure
+          image: {{ include "perdure.image" .root }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args: {{ toJson .args }}
+          env:
+            {{- include .env .root | trim | nindent 12 }}
+            {{- range .root.Values.extraEnv }}
+            - {{ toJson . }}
+            {{- end }}
+          {{- with .root.Values.extraEnvFrom }}
+          envFrom: {{ toJson . }}
+          {{- end }}
+          resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {memory: 256Mi}}
+          securityContext:
+            {{- include "perdure.security" .root | nindent 12 }}
+          {{- with .root.Values.extraVolumeMounts }}
+          volumeMounts: {{ toJson . }}
+          {{- end }}
+      {{- with .root.Values.extraVolumes }}
+      volumes: {{ toJson . }}
+      {{- end }}
+{{- end }}
