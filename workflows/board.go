@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -25,8 +27,15 @@ type board struct {
 	failures     *failures
 	parent       *parent
 
-	held string         // what the search attributes have as holding the run; "" = nothing
-	rows map[string]row // of the table of steps, by ID
+	shown *shown         // what the search attributes have; nil = not known: an earlier execution has set them
+	state []byte         // what the memo has, encoded; nil = nothing of this execution
+	rows  map[string]row // of the table of steps, by ID
+}
+
+// shown is what search attributes have of a run.
+type shown struct {
+	status  Status // Waiting or TimedOut, which Temporal's status does not have; "" = that says it all
+	waiting string // what the run waits for; "" = nothing
 }
 
 // A row of the table of steps. All of them are shown whenever one changes.
@@ -37,34 +46,66 @@ var (
 	waitingKey = temporal.NewSearchAttributeKeyKeyword(AttrWaiting)
 )
 
-// publish shows a status, and all else.
+// begin notes what an earlier execution has left: an open elicitation may be shown in any
+// way.
+func (bd *board) begin() {
+	if len(bd.in.Open) == 0 {
+		bd.shown = &shown{}
+	}
+	if !bd.in.Continued {
+		bd.state = []byte("{}")
+	}
+}
+
+// publish shows a status, and all else. What is shown already is not written again: each
+// write costs events of history, and one of the list of runs.
 func (bd *board) publish(ctx workflow.Context, status Status) {
-	logger := workflow.GetLogger(ctx)
-	held := ""
-	if status == Running {
-		held = bd.heldBy()
-	}
-	waiting := holdUpdate(held)
-	if status != Waiting && status != Running {
+	now := shown{}
+	switch status {
+	case Waiting:
+		now = shown{Waiting, bd.waitsFor()}
+	case Running:
+		now.waiting = bd.heldBy()
+	default:
 		bd.elicitations.takeBack()
-	}
-	switch {
-	case status == Waiting:
-		waiting = waitingKey.ValueSet(bd.waitsFor())
-	case bd.elicitations.none() && bd.held == held:
-		// A run that never waited has nothing to take back.
-		if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status))); err != nil {
-			logger.Error("publishing the status", "error", err)
+		if status == TimedOut {
+			now.status = TimedOut
 		}
-		bd.showDetails(ctx)
-		return
 	}
-	if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status)), waiting); err != nil {
-		logger.Error("publishing the status", "error", err)
+	held := bd.show(ctx, now)
+	if held || !bd.elicitations.none() {
+		bd.publishState(ctx)
 	}
-	bd.held = held
-	bd.publishState(ctx)
 	bd.showDetails(ctx)
+}
+
+// show sets the search attributes, and reports whether the run waits for something else
+// than before.
+func (bd *board) show(ctx workflow.Context, now shown) (other bool) {
+	was := bd.shown
+	if was != nil && *was == now {
+		return false
+	}
+	var set []temporal.SearchAttributeUpdate
+	if was == nil || was.status != now.status {
+		set = append(set, update(statusKey, string(now.status)))
+	}
+	if was == nil || was.waiting != now.waiting {
+		set = append(set, update(waitingKey, now.waiting))
+	}
+	if err := workflow.UpsertTypedSearchAttributes(ctx, set...); err != nil {
+		workflow.GetLogger(ctx).Error("publishing the status", "error", err)
+	}
+	bd.shown = &now
+	return was == nil || was.waiting != now.waiting
+}
+
+// update sets a search attribute; "" = it has no value.
+func update(key temporal.SearchAttributeKeyKeyword, value string) temporal.SearchAttributeUpdate {
+	if value == "" {
+		return key.ValueUnset()
+	}
+	return key.ValueSet(value)
 }
 
 // publishNow publishes what changed while the run continues.
@@ -76,12 +117,17 @@ func (bd *board) publishNow(ctx workflow.Context) {
 	}
 }
 
-// publishState puts the state into the memo.
+// publishState puts the state into the memo, if it has changed.
 func (bd *board) publishState(ctx workflow.Context) {
 	for !bd.tasks.fits(ctx, bd.elicitations.fit()) { // others may change the state meanwhile
 		bd.tasks.next(ctx)
 	}
 	state := State{Elicitations: bd.elicitations.all(), Unchecked: bd.signals.shown()}
+	encoded, err := json.Marshal(state)
+	if err == nil && bytes.Equal(encoded, bd.state) {
+		return
+	}
+	bd.state = encoded
 	bd.tasks.carries(ctx)
 	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: state}); err != nil {
 		workflow.GetLogger(ctx).Error("publishing the state", "error", err)
@@ -124,34 +170,17 @@ func (bd *board) heldBy() string {
 // first.
 func (bd *board) showHolds(ctx workflow.Context) {
 	defer bd.showDetails(ctx)
-	if len(bd.elicitations.waiting()) > 0 {
-		return
-	}
-	if why := bd.heldBy(); why != bd.held {
-		bd.publishHold(ctx, why)
-	}
-}
-
-func (bd *board) publishHold(ctx workflow.Context, why string) {
-	bd.held = why
-	if err := workflow.UpsertTypedSearchAttributes(ctx, holdUpdate(why)); err != nil {
-		workflow.GetLogger(ctx).Error("publishing what holds the run", "error", err)
+	if len(bd.elicitations.waiting()) == 0 {
+		bd.show(ctx, shown{waiting: bd.heldBy()})
 	}
 }
 
 // clearHold shows no more what holds the run: the next execution finds that out for
 // itself.
 func (bd *board) clearHold(ctx workflow.Context) {
-	if bd.held != "" {
-		bd.publishHold(ctx, "")
+	if len(bd.elicitations.waiting()) == 0 {
+		bd.show(ctx, shown{})
 	}
-}
-
-func holdUpdate(why string) temporal.SearchAttributeUpdate {
-	if why == "" {
-		return waitingKey.ValueUnset()
-	}
-	return waitingKey.ValueSet(why)
 }
 
 // showDetails writes what the Web UI shows: what the run waits for, and the table of steps.

@@ -246,7 +246,7 @@ var (
 // childAttributes are those with which a called run is found. Its caller is that
 // of this one.
 func childAttributes(ctx workflow.Context, in *RunInput) temporal.SearchAttributes {
-	set := []temporal.SearchAttributeUpdate{toolKey.ValueSet(in.Definition.Name), statusKey.ValueSet(string(Running))}
+	set := []temporal.SearchAttributeUpdate{toolKey.ValueSet(in.Definition.Name)}
 	if caller, ok := workflow.GetTypedSearchAttributes(ctx).GetKeyword(callerKey); ok {
 		set = append(set, callerKey.ValueSet(caller))
 	}

@@ -65,6 +65,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	r.tasks.bound(ctx)
 	r.listen(ctx)
 	r.watch(ctx)
+	defer r.deadlines.forget()
 	ctx = r.keepTime(ctx)
 	r.steps.begin(ctx)
 	// The wait itself must outlive a cancelled run: its steps still settle.

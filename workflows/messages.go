@@ -38,7 +38,7 @@ const (
 const (
 	AttrTool    = "PerdureTool"
 	AttrVersion = "PerdureVersion"
-	AttrStatus  = "PerdureStatus" // a Status
+	AttrStatus  = "PerdureStatus" // Waiting or TimedOut; unset = Temporal's own status says it all
 	AttrCaller  = "PerdureCaller"
 	AttrRequest = "PerdureRequest" // the request that waits for the run
 	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, key, payload, parent, backend, breaker, rate, concurrency; unset = nothing

@@ -40,9 +40,10 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 		return nil, err
 	}
 	r := &run{
-		origin: o, tasks: &tasks{}, journal: o.newJournal(), deadlines: &deadlines{},
+		origin: o, tasks: &tasks{}, journal: o.newJournal(),
 		sent: newSent(in.EarlierUnknown), holds: newHolds(in.Unread), elicitations: &elicitations{origin: o},
 	}
+	r.deadlines = &deadlines{tasks: r.tasks}
 	r.budget = &budget{origin: o, journal: r.journal}
 	r.failures = &failures{origin: o, journal: r.journal, root: ctx}
 	r.signals = &signals{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, trust: i.trust}
@@ -71,6 +72,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 // tie gives parts the references to parts that are made after them.
 func (r *run) tie() {
 	r.board.steps = r.steps
+	r.board.begin()
 	r.budget.ending = func() bool { return r.failures.why() != nil || r.steps.skips() }
 	r.signals.changed, r.holds.changed = r.board.publishNow, r.board.showHolds
 	r.gates.passOn = r.relay.passOn

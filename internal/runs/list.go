@@ -209,7 +209,9 @@ func statusQuery(s Status) string {
 	switch s {
 	case workflows.Quarantined:
 		return quarantinedQuery
-	case workflows.Running, workflows.Waiting:
+	case workflows.Running:
+		return "ExecutionStatus = 'Running' AND " + workflows.AttrStatus + " IS NULL"
+	case workflows.Waiting:
 		return "ExecutionStatus = 'Running' AND " + indexed
 	case workflows.Completed:
 		return "ExecutionStatus = 'Completed'"
@@ -220,7 +222,7 @@ func statusQuery(s Status) string {
 	case workflows.TimedOut:
 		return "(ExecutionStatus = 'TimedOut' OR (ExecutionStatus = 'Failed' AND " + indexed + "))"
 	case workflows.Failed:
-		return "(ExecutionStatus = 'Failed' AND " + workflows.AttrStatus + " != " + quote(string(workflows.TimedOut)) + ")"
+		return "(ExecutionStatus = 'Failed' AND (" + workflows.AttrStatus + " IS NULL OR " + workflows.AttrStatus + " != " + quote(string(workflows.TimedOut)) + "))"
 	}
 	return indexed // no run has it
 }

@@ -83,7 +83,7 @@ func changeOf(commands []*commandpb.Command) (c change) {
 	other := false // is pressing
 	for _, command := range commands {
 		if status := command.GetUpsertWorkflowSearchAttributesCommandAttributes().GetSearchAttributes().GetIndexedFields()[workflows.AttrStatus]; status != nil {
-			c.resumes = string(status.GetData()) == strconv.Quote(string(workflows.Running))
+			c.resumes = string(status.GetData()) != strconv.Quote(string(workflows.Waiting))
 		}
 		switch command.GetCommandType() {
 		case enumspb.COMMAND_TYPE_SCHEDULE_ACTIVITY_TASK, enumspb.COMMAND_TYPE_REQUEST_CANCEL_ACTIVITY_TASK, enumspb.COMMAND_TYPE_RECORD_MARKER,

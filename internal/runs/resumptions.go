@@ -229,7 +229,7 @@ func (a *archive) headerOf(ctx context.Context, id RunID, execution string) (*co
 // indexed converts search attributes, all of them keywords.
 func indexed(attributes temporal.SearchAttributes) *commonpb.SearchAttributes {
 	fields := map[string]*commonpb.Payload{}
-	for _, key := range []temporal.SearchAttributeKeyKeyword{toolKey, versionKey, statusKey, callerKey, requestKey} {
+	for _, key := range []temporal.SearchAttributeKeyKeyword{toolKey, versionKey, callerKey, requestKey} {
 		if value, ok := attributes.GetKeyword(key); ok {
 			fields[key.GetName()], _ = converter.GetDefaultDataConverter().ToPayload(value) // a text is always encoded
 			fields[key.GetName()].Metadata["type"] = []byte("Keyword")

@@ -246,7 +246,6 @@ func clip(s string, limit int) string {
 var (
 	toolKey    = temporal.NewSearchAttributeKeyKeyword(workflows.AttrTool)
 	versionKey = temporal.NewSearchAttributeKeyKeyword(workflows.AttrVersion)
-	statusKey  = temporal.NewSearchAttributeKeyKeyword(workflows.AttrStatus)
 	callerKey  = temporal.NewSearchAttributeKeyKeyword(workflows.AttrCaller)
 	requestKey = temporal.NewSearchAttributeKeyKeyword(workflows.AttrRequest)
 )
@@ -254,7 +253,6 @@ var (
 func searchAttributes(req StartRequest) temporal.SearchAttributes {
 	set := []temporal.SearchAttributeUpdate{
 		toolKey.ValueSet(keyword(req.Definition.Name)),
-		statusKey.ValueSet(string(workflows.Running)),
 		callerKey.ValueSet(keyword(callerName(req.Caller))),
 	}
 	if v := req.Definition.Version; v != "" {
