@@ -134,7 +134,7 @@ func TestAttackApprovalByFetching(t *testing.T) {
 	fakes := serveFakes(t, map[string]fakeTool{"be_fetch": tool.fetch})
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), fakes.configuration(`[{tool: "*", class: read}]`)+gatedRelease)
-	d := startDev(t, dir, "--config", "perdure.yaml", "--call-patience", "1s")
+	d := startDev(t, dir, "--config", "perdure.yaml")
 	a := agent{d, d.dial(t, legacy, nil)}
 	id, page := a.gated(t, "release")
 	site := "http://" + d.address
@@ -300,7 +300,7 @@ func TestAttackApprovalByCallerToken(t *testing.T) {
 			putFile(t, filepath.Join(dir, "tokens.yaml"), "tokens: [{subject: alice, env: AGENTS}]\n")
 			putFile(t, filepath.Join(dir, "approvers.yaml"), "tokens: [{subject: alice, env: PERSONS}, {subject: sly, env: SLY}]\n")
 			putFile(t, filepath.Join(dir, "perdure.yaml"), "backends: []\n"+tc.config+gatedRelease)
-			d := newDev(t, dir, "--config", "perdure.yaml", "--call-patience", "1s")
+			d := newDev(t, dir, "--config", "perdure.yaml")
 			d.env = append(d.env, "AGENTS="+agents, "PERSONS="+persons, "SLY="+agents) // which is in both files
 			d.start()
 			a := agent{d, d.bearing(t, tc.called)}

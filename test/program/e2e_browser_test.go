@@ -60,7 +60,7 @@ func TestApprovalInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := newBrowser(t)
 	repository := newRepository(t)
-	d := startSealedDev(t, repository, "--call-patience", "1s")
+	d := startSealedDev(t, repository)
 	c := d.dial(t, legacy, nil)
 	result, err := toolCall{name: "prepare_review"}.by(t.Context(), c)
 	if err != nil {

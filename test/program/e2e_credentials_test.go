@@ -186,7 +186,7 @@ func TestCredentialsOfALongRun(t *testing.T) {
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), v.configuration(issuer.URL))
 	putFile(t, filepath.Join(dir, "own.secret"), ownSecret+"\n")
-	d := newDev(t, dir, "--config", "perdure.yaml", "--call-patience", "1s")
+	d := newDev(t, dir, "--config", "perdure.yaml")
 	d.env = []string{"PLANTED_HEADER=" + headerSecret, "PLANTED_EXCHANGE=" + exchangeSecret}
 	d.start()
 	var logs []string
@@ -295,7 +295,7 @@ func TestCredentialsBetweenProcesses(t *testing.T) {
 		return &process{t: t, dir: dir, address: address, args: args,
 			env: append(web.PairEnvironment(devserver.KeyFile(runsDir)), "PLANTED_HEADER="+headerSecret, "PLANTED_EXCHANGE="+exchangeSecret, "PERDURE_DATABASE_URL="+url)}
 	}
-	gateway, worker := part("gateway", "--listen", "--call-patience", "1s"), part("worker", "--health-listen")
+	gateway, worker := part("gateway", "--listen"), part("worker", "--health-listen")
 	gateway.start()
 	worker.start()
 

@@ -83,7 +83,7 @@ compositeTools:
     description: Sends.
     steps: [{id: send, tool: be_send, arguments: {at: inner}}]
 `, b.URL))
-	d := newDev(t, dir, "--config", "perdure.yaml", "--call-patience", "1s")
+	d := newDev(t, dir, "--config", "perdure.yaml")
 	d.start()
 	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	wire, err := transport.NewStreamableHTTP("http://"+d.address+endpoint, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),

@@ -133,7 +133,7 @@ func newDatabaseReplicas(t *testing.T, pg *topology.PostgreSQL) *replicas {
 
 func prepareDatabaseReplicas(t *testing.T, pg *topology.PostgreSQL) *replicas {
 	t.Helper()
-	r := prepareReplicas(t, newTemporalOn(t, pg), "restore", "--call-patience", "2s")
+	r := prepareReplicas(t, newTemporalOn(t, pg), "restore")
 	for i := range r.gateways {
 		for _, p := range []*process{r.gateways[i], r.workers[i]} {
 			p.args = append(p.args, "--database", pg.URL("perdure"))

@@ -104,7 +104,7 @@ publishing: {versions: [{tool: gate, version: "1.0", as: gate_v1_0}]}
 		return started
 	}
 	for i := range p.gateways {
-		p.gateways[i] = part("gateway", "--listen", "--key-file", "key", "--call-patience", "1s")
+		p.gateways[i] = part("gateway", "--listen", "--key-file", "key")
 	}
 	worker := part("worker", "--health-listen", "--key-file", "key")
 	for _, started := range []*process{p.gateways[0], p.gateways[1], worker} {

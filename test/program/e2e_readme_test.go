@@ -30,7 +30,7 @@ const (
 )
 
 // readmeStops are blocks of commands that end with status 1.
-var readmeStops = []string{"--timeout 2s", "call note ", "validate mistakes.yaml"}
+var readmeStops = []string{"--timeout 5s", "call note ", "validate mistakes.yaml"}
 
 // readmeForm is what a person types where perdure call asks.
 var readmeForm = []struct{ prompt, typed string }{

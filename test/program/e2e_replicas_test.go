@@ -307,7 +307,7 @@ func keyed(tool, key string) toolCall {
 // another replica than the one before.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	r := newReplicas(t, newTemporal(t), "replicas", "--call-patience", "500ms")
+	r := newReplicas(t, newTemporal(t), "replicas")
 	t.Run("on the approvals page", func(t *testing.T) {
 		t.Parallel()
 		r.onThePage(t)

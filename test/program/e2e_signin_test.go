@@ -46,7 +46,7 @@ authorization:
   approvers:
     - {tools: [release], groups: [leads]}
 `)
-	d := startDev(t, dir, "--config", "perdure.yaml", "--definitions", "tools", "--call-patience", "1s")
+	d := startDev(t, dir, "--config", "perdure.yaml", "--definitions", "tools")
 
 	calls, err := transport.NewStreamableHTTP(d.url(), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
 		transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + issuer.Token("ann", "tools", nil)}))

@@ -163,7 +163,7 @@ func makeKeyPair(ts *testscript.TestScript, neg bool, args []string) {
 
 // patience is how long tests wait for something to happen, on a machine that has
 // other things to do.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // awaitPage waits until a page of the server is served with status 200.
 func awaitPage(page string) func(*testscript.TestScript, bool, []string) {
