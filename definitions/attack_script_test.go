@@ -25,7 +25,7 @@ func TestAttackUnknownNames(t *testing.T) {
 	d, diags := definitions.NewScript("sent", "A script.", script.String()).WithModules(nil)
 	began := time.Now()
 	diags = append(diags, definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{
-		Tools: func(string) (definitions.Tool, bool) { return definitions.Tool{}, false },
+		Tools: definitions.ToolsByName(nil),
 	})...)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("checking %d bytes took %s", script.Len(), took)

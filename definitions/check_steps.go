@@ -79,17 +79,9 @@ func enumerate(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// runTimeout is the timeout of a run.
-func (c *checker) runTimeout() Duration {
-	if c.def.Timeout == 0 {
-		return Duration(DefaultTimeout)
-	}
-	return c.def.Timeout
-}
-
 // withinRun warns of a step with a longer timeout than the run.
 func (c *checker) withinRun(n node, what string) {
-	if limit := c.runTimeout(); limit > 0 && n.step.Timeout > limit {
+	if limit := RunTimeout(c.def); limit > 0 && n.step.Timeout > limit {
 		c.stepWarnf(n, "timeout", "timeout", "the %s may take %s, but the whole run no more than %s; raise the definition's timeout", what, n.step.Timeout, limit)
 	}
 }

@@ -306,3 +306,14 @@ type Tool struct {
 // Tools finds a tool by the name that a step uses: the exposed name,
 // backend.originalName, or either as scripts spell it.
 type Tools func(name string) (Tool, bool)
+
+// ToolsByName finds tools in a map; nil = no tool is known.
+func ToolsByName(tools map[string]Tool) Tools {
+	return func(name string) (Tool, bool) {
+		t, ok := tools[name]
+		return t, ok
+	}
+}
+
+// RunTimeout is how long a run of a definition may take.
+func RunTimeout(d *Definition) Duration { return cmp.Or(d.Timeout, Duration(DefaultTimeout)) }

@@ -69,7 +69,7 @@ func TestFormKeepsItsOrder(t *testing.T) {
 	if other.Digest() == d.Digest() {
 		t.Error("another form has the same digest")
 	}
-	script, err := convert.Script(d, func(string) (definitions.Tool, bool) { return definitions.Tool{}, false })
+	script, err := convert.Script(d, definitions.ToolsByName(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (c *checker) literalFor(n node) {
 		c.stepWarnf(n, "for", "wait", "%s is negative, so the step does not wait", text)
 	case d > Duration(MaxWait):
 		c.neverRuns(n, "for", "limit", "for is %s; at most %s, ten years, are allowed", text, Duration(MaxWait))
-	case c.runTimeout() > 0 && d > c.runTimeout():
-		c.stepWarnf(n, "for", "timeout", "the step waits for %s, but the whole run may take no more than %s; raise the definition's timeout", text, c.runTimeout())
+	case RunTimeout(c.def) > 0 && d > RunTimeout(c.def):
+		c.stepWarnf(n, "for", "timeout", "the step waits for %s, but the whole run may take no more than %s; raise the definition's timeout", text, RunTimeout(c.def))
 	}
 }

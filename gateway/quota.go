@@ -283,7 +283,7 @@ func waitOf(req runs.StartRequest) wait {
 		return c.Kind == definitions.CallsElicit || c.Kind == definitions.CallsApprove || c.Kind == definitions.CallsWorkflow
 	}):
 		return waits
-	case len(calls) > 0, d.Waits(func(name string) (definitions.Tool, bool) { t, ok := req.Tools[name]; return t, ok }):
+	case len(calls) > 0, d.Waits(definitions.ToolsByName(req.Tools)):
 		return mayWait // a call in a script says only when it is made what follows an unknown outcome
 	}
 	return never

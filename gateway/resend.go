@@ -37,7 +37,7 @@ const (
 // lags behind, and servers let it be asked a few times in a second only.
 func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
 	x.countsAnswer = true
-	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: callName(x, req), lasts: timeoutOf(req.Definition), arrived: j.now(), began: time.Now()}
+	a := resentCall{j: j, x: x, tool: req.Definition.Name, call: callName(x, req), lasts: time.Duration(definitions.RunTimeout(req.Definition)), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
 	if web.Left(x.connected) && !x.outlives {
 		return runs.Started{}, errClientGone
@@ -96,11 +96,6 @@ func (a *resentCall) series(of int64) string { return a.call + fmt.Sprint(" ", o
 
 func (a *resentCall) id(of int64, no int) runs.RunID {
 	return derivedID(a.tool, "call", a.call, fmt.Sprint(of), fmt.Sprint(no))
-}
-
-// timeoutOf is how long a run of a definition may take.
-func timeoutOf(d *definitions.Definition) time.Duration {
-	return cmp.Or(time.Duration(d.Timeout), definitions.DefaultTimeout)
 }
 
 // eras are those in which a run may have been started that the call repeats, because it

@@ -95,11 +95,7 @@ func toolOf(id runs.RunID) string {
 // no point in asking a person first. The others are looked at when it is their turn, no
 // matter who makes them.
 func (r *rights) allSteps(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) error {
-	find := func(name string) (definitions.Tool, bool) {
-		t, ok := tools[name]
-		return t, ok
-	}
-	denied := (&denials{rights: r, ofCalled: r.tools.steps(), permitted: map[looked]bool{}}).find(who, d, find, "", "you", 0)
+	denied := (&denials{rights: r, ofCalled: r.tools.steps(), permitted: map[looked]bool{}}).find(who, d, definitions.ToolsByName(tools), "", "you", 0)
 	if denied == nil {
 		return nil
 	}

@@ -105,10 +105,7 @@ func (r *run) watch(ctx workflow.Context) {
 // keepTime ends the run at the definition's timeout, which is also the end of the context
 // that it returns.
 func (r *run) keepTime(ctx workflow.Context) workflow.Context {
-	limit := cmp.Or(r.in.Limit, time.Duration(r.program.Definition.Timeout))
-	if limit == 0 {
-		limit = definitions.DefaultTimeout
-	}
+	limit := cmp.Or(r.in.Limit, time.Duration(definitions.RunTimeout(r.program.Definition)))
 	until := r.started.Add(limit)
 	r.deadlines.after(ctx, until, "timeout of the run", func() {
 		r.failures.abort(&Error{

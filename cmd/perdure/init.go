@@ -262,20 +262,17 @@ func (t *takeOver) check(src config.Sources, composite *scaffold.Composite) erro
 
 // knownTools finds the tools that were listed, by name.
 func knownTools(tools []backends.Tool, effects []scaffold.Proposal) definitions.Tools {
-	return func(name string) (definitions.Tool, bool) {
-		i := slices.IndexFunc(tools, func(t backends.Tool) bool { return t.Name == name })
-		if i < 0 {
-			return definitions.Tool{}, false
-		}
-		t := tools[i]
+	byName := map[string]definitions.Tool{}
+	for _, t := range tools {
 		known := definitions.Tool{Name: t.Name, Backend: t.Backend, Original: t.Original, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema}
 		for _, p := range effects {
 			if p.Backend == t.Backend && p.Tool == t.Original {
 				known.Effect, known.KeyArgument = p.Class, p.KeyArgument
 			}
 		}
-		return known, true
+		byName[t.Name] = known
 	}
+	return definitions.ToolsByName(byName)
 }
 
 // trouble says for servers that did not list their tools why.

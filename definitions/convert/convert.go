@@ -46,7 +46,7 @@ func Script(d *definitions.Definition, tools definitions.Tools) (string, error) 
 		return "", err
 	}
 	if tools == nil {
-		tools = func(string) (definitions.Tool, bool) { return definitions.Tool{}, false }
+		tools = definitions.ToolsByName(nil)
 	}
 	c := &converter{program: program, tools: tools, params: "data", vars: map[string]string{}, taken: map[string]bool{}, plain: map[string]bool{}}
 	c.name()

@@ -220,7 +220,7 @@ steps:
 	catalogue := map[string]definitions.Tool{
 		"be_look": {Effect: definitions.Read}, "be_hint": {Annotations: &definitions.Annotations{ReadOnlyHint: &yes}}, "be_pay": {Effect: definitions.Unsafe},
 	}
-	tools := func(name string) (definitions.Tool, bool) { tool, ok := catalogue[name]; return tool, ok }
+	tools := definitions.ToolsByName(catalogue)
 	for name, tc := range map[string]struct {
 		tools definitions.Tools
 		want  []string

@@ -223,7 +223,7 @@ func (e *extent) compile(d *definitions.Definition) (*definitions.Program, error
 // *definitions.ArgumentsError if the arguments do not fit the parameters, or ErrTooLarge.
 func NewPlan(p *definitions.Program, args json.RawMessage, o PlanOptions) (*Plan, error) {
 	if o.Tools == nil {
-		o.Tools = func(string) (definitions.Tool, bool) { return definitions.Tool{}, false }
+		o.Tools = definitions.ToolsByName(nil)
 	}
 	o.MaxDepth = cmp.Or(o.MaxDepth, definitions.MaxWorkflowDepth)
 	args, err := p.Definition.Arguments(args)
@@ -248,7 +248,7 @@ func NewPlan(p *definitions.Program, args json.RawMessage, o PlanOptions) (*Plan
 func newPlan(d *definitions.Definition) *Plan {
 	return &Plan{
 		Tool: d.Name, Version: d.Version, Digest: d.Digest(), RunAs: d.RunAs,
-		Timeout: cmp.Or(d.Timeout, definitions.Duration(definitions.DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, definitions.FailFast),
+		Timeout: definitions.RunTimeout(d), FailureMode: cmp.Or(d.FailureMode, definitions.FailFast),
 	}
 }
 

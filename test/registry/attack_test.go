@@ -89,7 +89,7 @@ func TestAttackManyCallers(t *testing.T) {
 	r := memoryRegistry(t)
 	asked := 0
 	report, err := r.Publish(t.Context(), registry.Publisher{By: "eve", Permission: func(definitions.Use) string { asked++; return "" },
-		Tools: func(string) (definitions.Tool, bool) { return definitions.Tool{}, false }}, registry.Request{Files: []registry.File{{Name: "a.yaml", Text: text.String()}}})
+		Tools: definitions.ToolsByName(nil)}, registry.Request{Files: []registry.File{{Name: "a.yaml", Text: text.String()}}})
 	if err != nil || report.Diagnostics.HasErrors() {
 		t.Fatalf("%v, %.500v", err, report)
 	}
