@@ -62,26 +62,12 @@ func (c CallHistory) lastCalled(ctx context.Context, id RunID, chains [][]execut
 		return last, nil
 	}
 	for _, chain := range chains {
-		var call, before *history.Call // the last one, and the one before it, that may have been made
-		for m, err := range c.past(ctx, id, chain) {
-			if err != nil {
-				return last, failure(ctx, "reading", id, err)
-			}
-			for _, fact := range m.Facts {
-				switch f := fact.(type) {
-				case history.CallStarted:
-					if f.Call.Path == step {
-						call, before = f.Call, call
-					}
-				case history.CallEnded:
-					if call != nil && f.Call == call && (f.Unsent || f.Failure.Reported().Code == codes.SentBefore) {
-						call = before
-					}
-				}
-			}
+		made := &lastCall{of: step}
+		if err := c.readUntil(ctx, id, chain, made, "", ""); err != nil {
+			return last, err
 		}
-		if call != nil && call.Started.After(last) {
-			last = call.Started
+		if made.call != nil && made.call.Started.After(last) {
+			last = made.call.Started
 		}
 	}
 	return last, nil
@@ -101,8 +87,8 @@ func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, ke
 }
 
 // readUntil reads of a call what was in a chain before an execution, or before an activity
-// of it, if that is not "".
-func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution, e *earlier, execution, activity string) error {
+// of it, if that is not ""; all of the chain, if the execution is "".
+func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution, reads fold, execution, activity string) error {
 	for m, err := range c.past(ctx, id, chain) {
 		if err != nil {
 			return failure(ctx, "reading", id, err)
@@ -111,9 +97,32 @@ func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution,
 			break
 		}
 		for _, fact := range m.Facts {
-			if err := e.add(fact); err != nil {
+			if err := reads.add(fact); err != nil {
 				return fmt.Errorf("reading event %d of run %s: %w", m.EventID, id, err)
 			}
+		}
+	}
+	return nil
+}
+
+// A fold reads facts of a history in their order.
+type fold interface{ add(history.Fact) error }
+
+// A lastCall is the last call of a step that may have been made.
+type lastCall struct {
+	of           workflows.StepPath
+	call, before *history.Call // before is the one before it
+}
+
+func (l *lastCall) add(fact history.Fact) error {
+	switch f := fact.(type) {
+	case history.CallStarted:
+		if f.Call.Path == l.of {
+			l.call, l.before = f.Call, l.call
+		}
+	case history.CallEnded:
+		if l.call != nil && f.Call == l.call && (f.Unsent || f.Failure.Reported().Code == codes.SentBefore) {
+			l.call = l.before
 		}
 	}
 	return nil
