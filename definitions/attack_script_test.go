@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A script that an agent sends may define thousands of names and call thousands that do
@@ -63,10 +64,7 @@ func TestAttackManyReferences(t *testing.T) {
 		}
 		steps = append(steps, map[string]any{"id": fmt.Sprintf("s%d", i), "tool": "t", "arguments": map[string]any{"a": text + strings.Repeat("x", 15_000)}})
 	}
-	text, err := json.Marshal(map[string]any{"name": "w", "description": "d", "steps": steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Must(json.Marshal(map[string]any{"name": "w", "description": "d", "steps": steps}))(t)
 	defs, diags := definitions.Parse("test.yaml", text)
 	began := time.Now()
 	if diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...); len(diags) < 1000 {

@@ -3,6 +3,8 @@ package definitions
 import (
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestBeside shows which calls have content blocks beside their structured content: those
@@ -22,10 +24,7 @@ steps:
   - {id: code, type: script, script: "return be_read()"}
   - {id: last, tool: be_read, arguments: {a: "{{.steps.plain.output.image_0}} {{.steps.plain.content.text}} {{.steps.code.output.text}}"}, dependsOn: [plain, code]}
 `)
-	p, err := Compile(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(Compile(d))(t)
 	for path, want := range map[StepPath]string{
 		"read": "text", "plain": "image_0 text", "each[0]/step[3]": "resource", "last": "",
 		"read/compensate#1": "", "code/main:1": "", "nowhere": "",

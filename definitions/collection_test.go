@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func TestCollect(t *testing.T) {
@@ -38,10 +39,7 @@ func TestCollect(t *testing.T) {
 		}
 		got := "missing"
 		if ok {
-			encoded, err := template.EncodeValue(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			encoded := perduretest.Must(template.EncodeValue(value))(t)
 			got = string(encoded)
 		}
 		if err != nil || got != test.want {

@@ -8,7 +8,6 @@ import (
 	"go/token"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -263,23 +262,14 @@ func TestReferenceHasEveryLimit(t *testing.T) {
 // goFiles parses the files of a package that are no tests.
 func goFiles(t *testing.T, dir string) []*ast.File {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := perduretest.Must(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 	var files []*ast.File
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		source, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := goparser.ParseFile(token.NewFileSet(), path, source, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := perduretest.Read(t, path)
+		file := perduretest.Must(goparser.ParseFile(token.NewFileSet(), path, source, 0))(t)
 		files = append(files, file)
 	}
 	return files

@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/convert"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const orderedForm = `
@@ -45,18 +46,12 @@ func TestFormKeepsItsOrder(t *testing.T) {
 		}
 	}
 	check("as written", d)
-	back, err := definitions.FromSource(d.Source())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := perduretest.Must(definitions.FromSource(d.Source()))(t)
 	check("from its source", back)
 	if back.Digest() != d.Digest() {
 		t.Error("the digest differs")
 	}
-	carried, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	carried := perduretest.Must(json.Marshal(d))(t)
 	var arrived definitions.Definition
 	if err := json.Unmarshal(carried, &arrived); err != nil {
 		t.Fatal(err)
@@ -69,10 +64,7 @@ func TestFormKeepsItsOrder(t *testing.T) {
 	if other.Digest() == d.Digest() {
 		t.Error("another form has the same digest")
 	}
-	script, err := convert.Script(d, definitions.ToolsByName(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := perduretest.Must(convert.Script(d, definitions.ToolsByName(nil)))(t)
 	at := 0
 	for _, name := range []string{`"zebra"`, `"mango"`, `"banana"`, `"apple"`} {
 		i := strings.Index(script[at:], name)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // laughter is n levels of aliases to ten of the level before.
@@ -152,14 +154,8 @@ func TestHostileArguments(t *testing.T) {
 		"a pattern":           `{"s": "` + strings.Repeat("a", 100000) + `b"}`,
 		"unique items":        `{"u": [` + strings.Repeat(`{"a":1},`, 5000) + `{}]}`,
 	}
-	d, err := FromSource([]byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Compile(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := perduretest.Must(FromSource([]byte(source)))(t)
+	p := perduretest.Must(Compile(d))(t)
 	for name, text := range inputs {
 		t.Run(name, func(t *testing.T) {
 			bounded(t, len(text), func() {
@@ -170,10 +166,7 @@ func TestHostileArguments(t *testing.T) {
 					}
 					return
 				}
-				params, err := decodeObject(args)
-				if err != nil {
-					t.Fatal(err)
-				}
+				params := perduretest.Must(decodeObject(args))(t)
 				got, err := p.Steps[0].Arguments(&Scope{Params: params}, json.RawMessage(schema))
 				if err == nil && !json.Valid(got) {
 					t.Errorf("arguments that are no JSON: %.200s", got)
@@ -197,10 +190,7 @@ func TestNamedOverAndOver(t *testing.T) {
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Compile(defs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(Compile(defs[0]))(t)
 	s := &Scope{Params: map[string]any{"x": strings.Repeat("x", 5<<20)}}
 	if _, err := p.Steps[0].Arguments(s, nil); err == nil || !strings.Contains(err.Error(), "all of it together is larger than") {
 		t.Errorf("the arguments: %v", err)

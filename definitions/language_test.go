@@ -46,10 +46,7 @@ func withoutNulls(value any) any {
 // yamlValues gives the documents of a file as editors see them.
 func yamlValues(t *testing.T, data []byte) []any {
 	t.Helper()
-	docs, err := Documents(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := perduretest.Must(Documents(data))(t)
 	var values []any
 	for _, doc := range docs {
 		var value any

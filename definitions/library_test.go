@@ -9,15 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // Every definition of library is embedded, and has a test.
 func TestLibraryFiles(t *testing.T) {
 	t.Parallel()
-	found, err := filepath.Glob("library/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := perduretest.Must(filepath.Glob("library/*.yaml"))(t)
 	var want, tests []string
 	for _, name := range found {
 		name = filepath.Base(name)
@@ -27,10 +25,7 @@ func TestLibraryFiles(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	entries, err := fs.ReadDir(definitions.Library(), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := perduretest.Must(fs.ReadDir(definitions.Library(), "."))(t)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())

@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func outputOf(t *testing.T, o *Output) *Program {
 	t.Helper()
-	p, err := Compile(&Definition{Name: "test", Output: o})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(Compile(&Definition{Name: "test", Output: o}))(t)
 	return p
 }
 
@@ -61,10 +60,7 @@ func TestOutput(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := outputOf(t, &Output{Properties: test.properties}).Output(scope(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := perduretest.Must(outputOf(t, &Output{Properties: test.properties}).Output(scope(), nil))(t)
 			if diff := cmp.Diff(test.want, string(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -208,10 +208,7 @@ annotations: {readOnlyHint: false}
 	if diff := cmp.Diff(want, string(d.Source())); diff != "" {
 		t.Errorf("source (-want +got):\n%s", diff)
 	}
-	again, err := FromSource(d.Source())
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := perduretest.Must(FromSource(d.Source()))(t)
 	if d.Digest() != again.Digest() || !strings.HasPrefix(d.Digest(), "sha256:") {
 		t.Errorf("digest %s became %s", d.Digest(), again.Digest())
 	}

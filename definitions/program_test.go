@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // scope is what the programs of these tests read.
@@ -39,10 +40,7 @@ func scope() *Scope {
 
 func compileSteps(t testing.TB, steps ...*Step) *Program {
 	t.Helper()
-	p, err := Compile(&Definition{Name: "test", Steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(Compile(&Definition{Name: "test", Steps: steps}))(t)
 	return p
 }
 
@@ -111,10 +109,7 @@ func TestExpandArguments(t *testing.T) {
 			arguments := mustDecode(t, test.arguments).(map[string]any)
 			node := compileSteps(t, &Step{ID: "a", Arguments: arguments}).Steps[0]
 			for range 2 { // the second time with the schema of the first
-				got, err := node.Arguments(scope(), json.RawMessage(test.schema))
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := perduretest.Must(node.Arguments(scope(), json.RawMessage(test.schema)))(t)
 				if diff := cmp.Diff(test.want, string(got)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
@@ -230,10 +225,7 @@ func listItems(t *testing.T, items []Item) string {
 	t.Helper()
 	var b strings.Builder
 	for i, item := range items {
-		encoded, err := template.EncodeValue(item.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := perduretest.Must(template.EncodeValue(item.Value))(t)
 		switch {
 		case item.Key != "" && i > 0:
 			b.WriteString(", " + item.Key + ": ")
@@ -390,10 +382,7 @@ func TestProgramAt(t *testing.T) {
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Compile(defs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(Compile(defs[0]))(t)
 	for path, want := range map[string]string{
 		"one": "t", "each": "forEach", "each[0]/inner": "forEach of each", "each[12]/inner[3]": "deep of inner", "plain[0]/step[1]": "unnamed of ",
 		"": "", "two": "", "one[0]": "", "one/reconciliation": "", "one/compensate#1": "", "each[0]": "", "each[0]/other": "", "each[0": "",

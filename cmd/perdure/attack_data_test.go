@@ -6,15 +6,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // useDir has a data directory be that of a dev which runs for as long as the test.
 func useDir(t *testing.T, dir string) {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := perduretest.Must(os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600))(t)
 	t.Cleanup(func() { _ = f.Close() })
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		t.Fatal(err)

@@ -11,15 +11,13 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func testModel(t *testing.T) *kong.Kong {
 	t.Helper()
 	var cli commandLine
-	k, err := newParser(t.Context(), &cli, &console{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := perduretest.Must(newParser(t.Context(), &cli, &console{}))(t)
 	return k
 }
 

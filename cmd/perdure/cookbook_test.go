@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestCookbook validates the files of docs/cookbook.md, those of servers that tests
@@ -16,10 +17,7 @@ func TestCookbook(t *testing.T) {
 	for _, name := range []string{"GITHUB_TOKEN", "SLACK_BOT_TOKEN", "SLACK_TEAM_ID", "ATLASSIAN_SITE_NAME", "ATLASSIAN_USER_EMAIL", "ATLASSIAN_API_TOKEN"} {
 		t.Setenv(name, "secret")
 	}
-	page, err := os.ReadFile("../../docs/cookbook.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, "../../docs/cookbook.md")
 	pinned := map[string]string{"files": "", "github": "github", "slack": "slack", "jira": "jira", "reports": "postgres", "cluster": "kubernetes"}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != len(pinned) {
@@ -64,10 +62,7 @@ func TestTroubleshooting(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := os.ReadFile("../../docs/troubleshooting.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, "../../docs/troubleshooting.md")
 	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(string(page), -1)
 	if len(rows) < 15 {
 		t.Errorf("%d messages", len(rows))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -156,10 +157,7 @@ func asksAt(t *testing.T, who string, health []string) string {
 // TestImageHealth holds the health check of the image to the program.
 func TestImageHealth(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../deploy/Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, "../../deploy/Dockerfile")
 	check := regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD (\[.*\])$`).FindSubmatch(text)
 	var command []string
 	if check == nil || json.Unmarshal(check[1], &command) != nil {
@@ -275,10 +273,7 @@ func kubernetes(t *testing.T, file string) []container {
 
 func readYAML(t *testing.T, file string) []*yaml.Node {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := perduretest.Read(t, file)
 	var all []*yaml.Node
 	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
 		var document yaml.Node
@@ -304,15 +299,9 @@ func decodeYAML(t *testing.T, file string, document *yaml.Node, into any) {
 // those that some command has.
 func TestOperationsNamesFlags(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, "../../docs/operations.md")
 	var cli commandLine
-	parser, err := kong.New(&cli)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := perduretest.Must(kong.New(&cli))(t)
 	known := map[string]bool{}
 	var collect func(*kong.Node)
 	collect = func(n *kong.Node) {

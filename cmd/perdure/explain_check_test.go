@@ -18,10 +18,7 @@ func TestChecksPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, file)
 	if diff := cmp.Diff(checksPage(), string(page)); diff != "" {
 		t.Errorf("(-want +got, -update takes it over)\n%s", diff)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const formSchema = `{
@@ -54,10 +55,7 @@ func TestForm(t *testing.T) {
 			t.Parallel()
 			var shown strings.Builder
 			f := newTerminalForm(strings.NewReader(test.typed), &shown, func(_ style, text string) string { return text })
-			got, err := f.Elicit(t.Context(), asking(formSchema))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := perduretest.Must(f.Elicit(t.Context(), asking(formSchema)))(t)
 			content, _ := got.Content.(json.RawMessage)
 			if diff := cmp.Diff(string(test.action)+" "+test.content, string(got.Action)+" "+string(content)); diff != "" {
 				t.Errorf("(-want +got)\n%s\nshown:\n%s", diff, shown.String())
@@ -79,10 +77,7 @@ func uncheckedQuestion(schema string) mcp.ElicitationRequest {
 func TestFormOfUncheckedQuestion(t *testing.T) {
 	t.Parallel()
 	f := newTerminalForm(strings.NewReader("a\n\n\n\n\n"), io.Discard, func(_ style, text string) string { return text })
-	got, err := f.Elicit(t.Context(), uncheckedQuestion(formSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := perduretest.Must(f.Elicit(t.Context(), uncheckedQuestion(formSchema)))(t)
 	if content, _ := got.Content.(json.RawMessage); got.Action != "accept" || string(content) != `{"count":3}` {
 		t.Errorf("the answer is %s %s", got.Action, content)
 	}
@@ -104,10 +99,7 @@ func TestAttackWhatTheTerminalAsks(t *testing.T) {
 	var shown strings.Builder
 	typed := []string{"a", "UPPER", "", "2", "#1", "same", "#3, #2", "0x10", ""}
 	f := newTerminalForm(strings.NewReader(strings.Join(typed, "\n")+"\n"), &shown, func(_ style, text string) string { return text })
-	got, err := f.Elicit(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := perduretest.Must(f.Elicit(t.Context(), request))(t)
 	if strings.ContainsFunc(shown.String(), view.Hidden) {
 		t.Errorf("hidden characters are shown: %q", shown.String())
 	}

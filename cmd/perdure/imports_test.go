@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const module = "github.com/perdure/perdure/"
@@ -73,10 +75,7 @@ func TestOneMakesServers(t *testing.T) {
 	makers := map[string]bool{"Server": true, "Serve": true, "ServeTLS": true, "ListenAndServe": true, "ListenAndServeTLS": true}
 	made := 0
 	eachFile(t, func(pkg, path string) {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := perduretest.Must(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			s, ok := n.(*ast.SelectorExpr)
 			if !ok || !makers[s.Sel.Name] {
@@ -127,10 +126,7 @@ func TestWithoutTemporal(t *testing.T) {
 	t.Parallel()
 	list := exec.Command("go", "list", "-deps", "./definitions/...", "./internal/starlark", "./workflows/record")
 	list.Dir = filepath.Join("..", "..")
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := perduretest.Must(list.Output())(t)
 	for name := range strings.Lines(string(out)) {
 		if strings.HasPrefix(name, "go.temporal.io/") {
 			t.Errorf("definitions, internal/starlark or workflows/record imports %s", name)
@@ -142,10 +138,7 @@ func TestWithoutTemporal(t *testing.T) {
 func TestProductionHasNoServer(t *testing.T) {
 	t.Parallel()
 	list := exec.Command("go", "list", "-deps", "-tags", "nodev", ".")
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := perduretest.Must(list.Output())(t)
 	for name := range strings.Lines(string(out)) {
 		if strings.HasPrefix(name, "go.temporal.io/server") || strings.HasPrefix(name, "github.com/temporalio/ui-server") {
 			t.Errorf("without dev the program imports %s", name)
@@ -161,10 +154,7 @@ func isModule(dir string) bool {
 
 func checkImports(t *testing.T, pkg, path string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := perduretest.Must(parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly))(t)
 	allowed, known := imports[pkg]
 	if !known && !strings.HasPrefix(pkg, "cmd/") {
 		t.Errorf("%s: package %s has no place in the drawing: add it to imports, or to another package", path, pkg)

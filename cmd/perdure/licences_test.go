@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // linked are the modules that are linked into the program, sorted.
@@ -16,10 +18,7 @@ func linked(t *testing.T) []string {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", ".")
 	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := perduretest.Must(cmd.Output())(t)
 	modules := strings.Fields(string(out))
 	slices.Sort(modules)
 	return slices.Compact(modules)
@@ -32,10 +31,7 @@ func TestLicences(t *testing.T) {
 	if testing.Short() {
 		t.Skip("asks the go command")
 	}
-	page, err := os.ReadFile("../../docs/licences.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, "../../docs/licences.md")
 	allowed := []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "MIT", "ISC", "MPL-2.0", "Unlicense", "CC0-1.0"}
 	var named []string
 	for line := range strings.Lines(string(page)) {
@@ -61,16 +57,10 @@ func TestSBOM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("asks the go command")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := perduretest.Must(os.Executable())(t)
 	cmd := exec.Command("go", "run", "./.ci/sbom", self, "v1.2.3")
 	cmd.Dir, cmd.Stderr = "../..", os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := perduretest.Must(cmd.Output())(t)
 	var bom struct {
 		BOMFormat  string
 		Metadata   struct{ Component struct{ Version string } }

@@ -1,23 +1,21 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // Each flag that opens a port is in the list of listeners, for those who decide
 // what a firewall lets through.
 func TestListenersAreDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, filepath.Join("..", "..", "docs", "security.md"))
 	_, section, _ := strings.Cut(string(text), "\n## Listeners\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	parser, err := kong.New(&commandLine{}, kong.Exit(func(int) {}), kong.Vars{"version": ""})

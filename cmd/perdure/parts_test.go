@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestPartsOwnTheirState: a gateway and a run are made of parts, and only the methods of a
@@ -42,18 +44,12 @@ func TestPartsOwnTheirState(t *testing.T) {
 // sources are the files of a folder without tests.
 func sources(t *testing.T, files *token.FileSet, folder string) (code []*ast.File) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := perduretest.Must(filepath.Glob(filepath.Join(folder, "*.go")))(t)
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(files, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := perduretest.Must(parser.ParseFile(files, name, nil, 0))(t)
 		code = append(code, file)
 	}
 	return code

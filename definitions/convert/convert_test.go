@@ -21,18 +21,12 @@ func TestConvertedLibraryReads(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../library/prepare_review.yaml", "../library/summarise_changes.yaml", "../library/check_repository.yaml", "testdata/common.yaml", "testdata/hello.yaml"} {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		defs, ds := definitions.Parse(file, text)
 		if err := ds.Err(); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Script(defs[0], nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := perduretest.Must(Script(defs[0], nil))(t)
 		header, _, _ := strings.Cut(got, "# What templates and steps do")
 		_, steps, _ := strings.Cut(got, "# The steps.\n")
 		got = header + steps
@@ -42,10 +36,7 @@ func TestConvertedLibraryReads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := perduretest.Read(t, golden)
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%s (-update writes it anew): %s", golden, diff)
 		}
@@ -62,10 +53,7 @@ func TestAttackHiddenInScripts(t *testing.T) {
 	if err := ds.Err(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Script(defs[0], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := perduretest.Must(Script(defs[0], nil))(t)
 	if strings.ContainsFunc(got, view.Hidden) {
 		t.Errorf("hidden characters in\n%+q", got)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // patternBombs are small regular expressions with large programs, or with much to
@@ -104,10 +106,7 @@ func FuzzPatternSize(f *testing.F) {
 		if size > MaxPatternSize {
 			return
 		}
-		program, err := syntax.Compile(parsed.Simplify())
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := perduretest.Must(syntax.Compile(parsed.Simplify()))(t)
 		if got := len(program.Inst) - 2; got > size { // those that every program has
 			t.Errorf("%q was measured as %d and has %d instructions", text, size, got)
 		}

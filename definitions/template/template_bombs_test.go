@@ -3,6 +3,8 @@ package template
 import (
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // templateBombs want much time or memory for little text. What they read is
@@ -46,10 +48,7 @@ var templateBombs = map[string]string{
 func TestTemplateBombs(t *testing.T) {
 	for _, name := range SortedKeys(templateBombs) {
 		t.Run(name, func(t *testing.T) {
-			template, err := Parse(templateBombs[name])
-			if err != nil {
-				t.Fatal(err)
-			}
+			template := perduretest.Must(Parse(templateBombs[name]))(t)
 			if _, _, err := template.Expand(map[string]any{}, nil); err == nil || !strings.Contains(err.Error(), "limit MaxExpansionWork") {
 				t.Errorf("it ended with %v", err)
 			}

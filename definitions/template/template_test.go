@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // sample is what the templates of these tests read.
@@ -86,10 +88,7 @@ func TestTemplateText(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := mustParse(t, test.text).Text(sample())
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := perduretest.Must(mustParse(t, test.text).Text(sample()))(t)
 			if test.text == "{{print .}}" {
 				got = got[:len(test.want)]
 			}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func bigInt(s string) *big.Int {
@@ -56,10 +58,7 @@ func TestDecodeValue(t *testing.T) {
 func TestDecodeValueDepth(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("[", 1000) + strings.Repeat("]", 1000)
-	v, err := DecodeValue([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := perduretest.Must(DecodeValue([]byte(text)))(t)
 	if got, err := EncodeValue(v); err != nil || string(got) != text {
 		t.Errorf("1,000 arrays in each other became %.20s… (%v)", got, err)
 	}

@@ -46,10 +46,7 @@ output:
 	if diags != nil {
 		t.Fatal(diags)
 	}
-	p, err := definitions.Compile(d[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(definitions.Compile(d[0]))(t)
 	const schema = `{"type":"object","properties":{"i":{"type":"integer"},"i2":{"type":"integer"},"s":{"type":"string"},"deep":{"type":"object","properties":{"b":{"type":["boolean","string"]}}}}}`
 	tests := []struct{ step, want string }{
 		{"call", `condition: boolean true (boolean)
@@ -77,10 +74,7 @@ output.o.m: error: "Ada" is not an integer (integer)
 	for _, test := range tests {
 		s := scope()
 		s.Output = map[string]any{"id": int64(7)}
-		x, err := Explain(p, test.step, s, json.RawMessage(schema))
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := perduretest.Must(Explain(p, test.step, s, json.RawMessage(schema)))(t)
 		var b strings.Builder
 		for _, f := range x.Fields {
 			fmt.Fprintf(&b, "%s: %s", f.Field, showResult(f.Result))
@@ -104,14 +98,8 @@ func TestExplainedContext(t *testing.T) {
 	for _, file := range []string{"../library/prepare_review.yaml", "../library/summarise_changes.yaml", "testdata/plan/loops.yaml", "../testdata/ok/for_each.yaml", "../testdata/ok/gates.yaml"} {
 		p := program(t, perduretest.Read(t, file))
 		for _, id := range append(stepNames(p), "output") {
-			x, err := Explain(p, id, &definitions.Scope{}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			context, err := template.EncodeValue(x.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := perduretest.Must(Explain(p, id, &definitions.Scope{}, nil))(t)
+			context := perduretest.Must(template.EncodeValue(x.Context()))(t)
 			if _, err := definitions.DecodeScope(context); err != nil {
 				t.Errorf("%s %s: %v in %s", file, id, err, context)
 			}

@@ -46,10 +46,7 @@ func graphOf(t *testing.T, file string) *Graph {
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := definitions.Compile(defs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(definitions.Compile(defs[0]))(t)
 	return NewGraph(p, nil)
 }
 
@@ -93,10 +90,7 @@ func TestLargeGraphs(t *testing.T) {
 		for i, id := range stepIDs(0, definitions.MaxSteps) {
 			d.Steps = append(d.Steps, &definitions.Step{ID: id, Tool: "be_echo", DependsOn: dependsOn(i)})
 		}
-		p, err := definitions.Compile(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := perduretest.Must(definitions.Compile(d))(t)
 		graph := NewGraph(p, nil)
 		checkWidth(t, graph.Text())
 		checkXML(t, graph.SVG())
@@ -166,10 +160,7 @@ func TestAttackHiddenInGraphs(t *testing.T) {
 	p := compileSteps(t, &definitions.Step{ID: "ask", Type: definitions.ElicitationStep, Message: text},
 		&definitions.Step{ID: "end", Tool: "be_echo", DependsOn: []string{"ask"}, Condition: `{{eq 1 2}}`, Collect: text})
 	g := NewGraph(p, nil)
-	plan, err := NewPlan(p, json.RawMessage(`{}`), PlanOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := perduretest.Must(NewPlan(p, json.RawMessage(`{}`), PlanOptions{}))(t)
 	for what, shown := range map[string]string{"svg": g.SVG(), "mermaid": g.Mermaid(), "text": g.Text(), "dry run": plan.Text(nil)} {
 		if strings.ContainsFunc(shown, Hidden) || !strings.Contains(shown, "to [U+202E]54321-[U+202C]") {
 			t.Errorf("%s:\n%+q", what, shown)
@@ -212,10 +203,7 @@ steps:
 	if len(defs) != 1 {
 		t.Fatal(diagnostics)
 	}
-	p, err := definitions.Compile(defs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(definitions.Compile(defs[0]))(t)
 	yes := true
 	catalogue := map[string]definitions.Tool{
 		"be_look": {Effect: definitions.Read}, "be_hint": {Annotations: &definitions.Annotations{ReadOnlyHint: &yes}}, "be_pay": {Effect: definitions.Unsafe},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // scope is what the programs of these tests read.
@@ -35,9 +36,6 @@ func scope() *definitions.Scope {
 
 func compileSteps(t testing.TB, steps ...*definitions.Step) *definitions.Program {
 	t.Helper()
-	p, err := definitions.Compile(&definitions.Definition{Name: "test", Steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(definitions.Compile(&definitions.Definition{Name: "test", Steps: steps}))(t)
 	return p
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,10 +35,7 @@ func TestPlanFiles(t *testing.T) {
 			if name != "conditions" && name != "loops" {
 				return // two show the form
 			}
-			encoded, err := json.MarshalIndent(plans, "", " ")
-			if err != nil {
-				t.Fatal(err)
-			}
+			encoded := perduretest.Must(json.MarshalIndent(plans, "", " "))(t)
 			perduretest.Golden(t, filepath.Join("testdata/plan", name+".json"), string(encoded)+"\n")
 		})
 	}
@@ -73,10 +69,7 @@ func program(t *testing.T, source []byte) *definitions.Program {
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := definitions.Compile(defs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(definitions.Compile(defs[0]))(t)
 	return p
 }
 
@@ -192,10 +185,7 @@ func TestPlanIsNoGuess(t *testing.T) {
 func FuzzPlan(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*/*.yaml")
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := perduretest.Read(f, file)
 		for _, args := range planArguments(string(data)) {
 			f.Add(data, []byte(args))
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A plan goes down into the composite tools that steps call: what they ask and
@@ -33,10 +34,7 @@ steps:
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
-	program, err := definitions.Compile(defs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := perduretest.Must(definitions.Compile(defs[0]))(t)
 	tools := func(name string) (definitions.Tool, bool) {
 		return definitions.Tool{Name: name, Backend: "be", Effect: map[string]definitions.Effect{"read": definitions.Read, "write": definitions.Unsafe}[name]}, true
 	}
@@ -78,10 +76,7 @@ func TestPlanOfAScriptThatCalls(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	program, err := definitions.Compile(defs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := perduretest.Must(definitions.Compile(defs[0]))(t)
 	plan, err := NewPlan(program, []byte(`{}`), PlanOptions{Tools: planTools(t), Definitions: definitions.Among(defs)})
 	if err != nil {
 		t.Fatal(err)
@@ -131,10 +126,7 @@ func TestMaxDepth(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	program, err := definitions.Compile(defs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := perduretest.Must(definitions.Compile(defs[0]))(t)
 	for most, tooDeep := range map[int]bool{0: false, 1: true, 2: false} {
 		found := definitions.Check(defs, definitions.CheckOptions{MaxDepth: most})
 		if found.HasErrors() != tooDeep {

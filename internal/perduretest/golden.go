@@ -30,11 +30,7 @@ func Golden(t *testing.T, file, got string) {
 // Read is the content of a file.
 func Read(t testing.TB, file string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return Must(os.ReadFile(file))(t)
 }
 
 // AddFiles gives a fuzz test the files that match the patterns as seeds. Each pattern
@@ -49,5 +45,16 @@ func AddFiles(f *testing.F, patterns ...string) {
 		for _, file := range files {
 			f.Add(Read(f, file))
 		}
+	}
+}
+
+// Must is the value of a call, if it did not fail: perduretest.Must(os.Getwd())(t).
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
 }
