@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackComputing has one caller send scripts that take long to check, many at once.
@@ -21,10 +22,7 @@ func TestAttackComputing(t *testing.T) {
 	for i := range 500 {
 		fmt.Fprintf(&script, "abcd%04dx=1\nzbce%04d()\n", i, i)
 	}
-	arguments, err := json.Marshal(map[string]string{"script": script.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	arguments := perduretest.Must(json.Marshal(map[string]string{"script": script.String()}))(t)
 	check := func(caller string) {
 		c := &wire{T: t, url: w.url, caller: caller}
 		text := string(c.modernCall("perdure_script_check", string(arguments), `{}`, "").messageText())

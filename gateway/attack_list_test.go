@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -26,10 +27,7 @@ func TestAttackLargeLists(t *testing.T) {
 	}
 	var free []func()
 	for _, other := range []string{"bob", "eve"} {
-		f, err := bodies.Work(t.Context(), other, 2<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := perduretest.Must(bodies.Work(t.Context(), other, 2<<20))(t)
 		free = append(free, f)
 	}
 	for era, r := range list() {

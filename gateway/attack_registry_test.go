@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/internal/web"
@@ -16,10 +17,7 @@ import (
 // each, more often than it may and than there is room for.
 func TestAttackRegistryReaders(t *testing.T) {
 	t.Parallel()
-	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := perduretest.Must(store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl")))(t)
 	t.Cleanup(kept.Close)
 	bodies := web.NewBodies(8<<20, 20*time.Millisecond)
 	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) {
@@ -34,10 +32,7 @@ func TestAttackRegistryReaders(t *testing.T) {
 	asked(http.StatusOK, "with room")
 	var free []func()
 	for _, other := range []string{"bob", "eve"} {
-		f, err := bodies.Work(t.Context(), other, 4<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := perduretest.Must(bodies.Work(t.Context(), other, 4<<20))(t)
 		free = append(free, f)
 	}
 	asked(http.StatusServiceUnavailable, "without room")

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -149,19 +150,13 @@ func TestAttackWhatBackendsAsk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.catalogue.set(tool("ask"))
-	quoted, err := json.Marshal(disguised)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := perduretest.Must(json.Marshal(disguised))(t)
 	w.catalogue.call = func(context.Context, backends.Call) (*backends.Result, error) {
 		return &backends.Result{Asks: true, Raw: json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":` +
 			string(quoted) + `,"requestedSchema":` + string(disguisedSchema()) + `}}}}`)}, nil
 	}
 	ann := &wire{T: t, url: w.url, caller: "ann"}
-	raw, err := io.ReadAll(ann.modernCall("be_ask", `{}`, canAsk, "").lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := perduretest.Must(io.ReadAll(ann.modernCall("be_ask", `{}`, canAsk, "").lines))(t)
 	readsPlainly(t, "a backend", raw)
 	if err := hasAll(string(raw), "pay[U+202E]54321", `"method":"elicitation/create"`); err != nil {
 		t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
@@ -125,10 +126,7 @@ func hold(t *testing.T, w *world, version string, header, parts []string, size i
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, text/event-stream")
 	request.Header.Set("X-Caller", "ann")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := perduretest.Must(http.DefaultClient.Do(request))(t)
 	t.Cleanup(func() { response.Body.Close() })
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("%s: answered %s", version, response.Status)
@@ -147,10 +145,7 @@ func (letters) Read(p []byte) (int, error) {
 
 func textOf(t *testing.T, r io.Reader) string {
 	t.Helper()
-	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Must(io.ReadAll(r))(t)
 	return string(text)
 }
 
@@ -216,10 +211,7 @@ func TestAttackRoom(t *testing.T) {
 	host := strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/mcp")
 	for i := range 18 {
 		path := []string{"/mcp", gateway.RegistryPrefix + "publish"}[i%2]
-		slow, err := net.Dial("tcp", host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		slow := perduretest.Must(net.Dial("tcp", host))(t)
 		defer slow.Close()
 		fmt.Fprintf(slow, "POST %s HTTP/1.1\r\nHost: %s\r\nX-Caller: guest\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, host, 8<<20)
 		if line, err := bufio.NewReader(slow).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {

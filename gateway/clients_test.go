@@ -11,6 +11,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // asker answers what it is asked, and notes it.
@@ -50,10 +52,7 @@ func dial(t *testing.T, url, era string, handler client.ElicitationHandler) *cli
 	if handler != nil {
 		copts = append(copts, client.WithElicitationHandler(handler))
 	}
-	tr, err := transport.NewStreamableHTTP(url, topts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := perduretest.Must(transport.NewStreamableHTTP(url, topts...))(t)
 	return start(t, client.NewClient(tr, copts...), version)
 }
 
@@ -108,10 +107,7 @@ func TestRealClients(t *testing.T) {
 				return "accept", map[string]any{"reason": "fine"}
 			}}
 			c := dial(t, w.url, era, a)
-			list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := perduretest.Must(c.ListTools(t.Context(), mcp.ListToolsRequest{}))(t)
 			var names []string
 			for _, tool := range list.Tools {
 				names = append(names, tool.Name)
@@ -139,10 +135,7 @@ func TestRealClients(t *testing.T) {
 
 func mustJSON(t *testing.T, v any) []byte {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := perduretest.Must(json.Marshal(v))(t)
 	return b
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // Ids that no float64 holds, or that it would write otherwise.
@@ -128,10 +130,7 @@ func TestInvalidRequests(t *testing.T) {
 	} {
 		c := &wire{T: t, url: w.url, caller: "ann"}
 		resp := c.post(body)
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Must(io.ReadAll(resp.Body))(t)
 		if _, err := io.WriteString(in, body+"\n"); err != nil {
 			t.Fatal(err)
 		}

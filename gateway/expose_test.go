@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A definition says to whom it is offered, and as what; the policy goes by the
@@ -38,10 +39,7 @@ func TestExposedTools(t *testing.T) {
 	for caller, want := range map[string]string{"ann": "be_echo other wf_caller wf_narrow wf_open", "bob": "be_echo other wf_caller wf_open"} {
 		c := connect(t, w.url, caller, "2025-11-25", canAsk)
 		for _, r := range []*response{c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), c.modern("tools/list", "", `{}`, "")} {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := perduretest.Must(io.ReadAll(r.Body))(t)
 			var listed []string
 			for _, found := range regexp.MustCompile(`"name":"([a-z_]+)"`).FindAllSubmatch(body, -1) {
 				if name := string(found[1]); !strings.HasPrefix(name, "perdure") {

@@ -34,10 +34,7 @@ func TestWire(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			archive := perduretest.Must(txtar.ParseFile(file))(t)
 			play := newConversation(t)
 			var got []txtar.File
 			for _, f := range archive.Files {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // listed are the tools of tools/list, as they were sent.
@@ -176,10 +177,7 @@ func TestCacheHints(t *testing.T) {
 				CacheScope string `json:"cacheScope"`
 			}
 		}
-		body, err := io.ReadAll((&wire{T: t, url: w.url}).modern("tools/list", "", `{}`, "").Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := perduretest.Must(io.ReadAll((&wire{T: t, url: w.url}).modern("tools/list", "", `{}`, "").Body))(t)
 		if err := json.Unmarshal(body, &list); err != nil {
 			t.Fatalf("%v in %s", err, body)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -199,10 +200,7 @@ func TestRealClientsAreSentToThePage(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, map[string]func(*play){"page": onPage}, withPage)
 			v := &visitor{w: w}
-			tr, err := transport.NewStreamableHTTP(w.url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := perduretest.Must(transport.NewStreamableHTTP(w.url))(t)
 			c := client.NewClient(tr, append(era, client.WithElicitationHandler(v))...)
 			t.Cleanup(func() { _ = c.Close() })
 			if err := c.Start(t.Context()); err != nil {

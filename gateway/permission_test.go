@@ -34,10 +34,7 @@ func TestToolsThatOneMayNotCall(t *testing.T) {
 		c := connect(t, w.url, caller, "2025-11-25", canAsk)
 		listed := map[string]bool{}
 		for _, r := range []*response{c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), c.modern("tools/list", "", `{}`, "")} {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := perduretest.Must(io.ReadAll(r.Body))(t)
 			for _, found := range regexp.MustCompile(`"name":"([a-z_]+)"`).FindAllSubmatch(body, -1) {
 				listed[string(found[1])] = true
 			}

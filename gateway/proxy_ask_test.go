@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A backend's questions and its client's answers pass through a direct call.
@@ -30,10 +31,7 @@ func TestBackendAsks(t *testing.T) {
 	const abilities = `{"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	ann := &wire{T: t, url: w.url, caller: "ann"}
 	first := ann.modernCall("be_ask", `{}`, abilities, "")
-	raw, err := io.ReadAll(first.lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := perduretest.Must(io.ReadAll(first.lines))(t)
 	var m msg
 	if err := json.Unmarshal(raw, &m); err != nil || m.Result == nil {
 		t.Fatalf("%v in %s", err, raw)

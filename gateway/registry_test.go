@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/store"
 )
@@ -21,10 +22,7 @@ import (
 // ben may only call what begins with open; others may publish, too.
 func newPublishing(t *testing.T, publishers ...auth.Publisher) (*world, *registry.Registry) {
 	t.Helper()
-	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := perduretest.Must(store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl")))(t)
 	t.Cleanup(kept.Close)
 	published := registry.New(registry.Options{Store: kept})
 	w := newWorld(t, nil, func(o *gateway.Options) {

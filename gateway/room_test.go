@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
 )
@@ -51,10 +52,7 @@ func TestLargeResultsShare(t *testing.T) {
 	until(t, "completed", func() taskView { return c.modernTask("tasks/get", id, "").ok() })
 	var free []func()
 	for _, other := range []string{"bob", "eve"} {
-		f, err := bodies.Work(t.Context(), other, 1<<19)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := perduretest.Must(bodies.Work(t.Context(), other, 1<<19))(t)
 		free = append(free, f)
 	}
 	r := c.modernTask("tasks/get", id, "")

@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/store"
@@ -31,10 +32,7 @@ func scriptCall(t *testing.T, script string, more map[string]any) string {
 	for name, value := range more {
 		arguments[name] = value
 	}
-	encoded, err := json.Marshal(arguments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := perduretest.Must(json.Marshal(arguments))(t)
 	return string(encoded)
 }
 
@@ -190,10 +188,7 @@ func TestScriptsDoNotCallWhatIsHidden(t *testing.T) {
 // there, and not listed.
 func TestScriptsLoadModules(t *testing.T) {
 	t.Parallel()
-	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := perduretest.Must(store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl")))(t)
 	t.Cleanup(kept.Close)
 	modules := registry.New(registry.Options{Store: kept})
 	w := newWorld(t, map[string]func(*play){

@@ -17,6 +17,7 @@ import (
 
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/approvals"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -114,10 +115,7 @@ func sorted(t *testing.T, text string) string {
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := perduretest.Must(json.Marshal(v))(t)
 	return string(b)
 }
 
@@ -409,10 +407,7 @@ func TestForgedForms(t *testing.T) {
 
 func mustURL(t *testing.T, s string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := perduretest.Must(url.Parse(s))(t)
 	return u
 }
 
@@ -422,10 +417,7 @@ func TestTextIsText(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const evil = `"'></textarea></title><script>alert(1)</script><img src=x onerror=alert(2)>javascript:alert(3){{.}}`
-	quoted, err := json.Marshal(evil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := perduretest.Must(json.Marshal(evil))(t)
 	q := string(quoted)
 	schema := `{"type":"object","properties":{` + q + `:{"type":"string","title":` + q + `,"description":` + q + `,"default":` + q + `,"pattern":` + q + `},
 		"short":{"type":"string","maxLength":5,"format":` + q + `,"default":` + q + `},
@@ -457,10 +449,7 @@ func TestAttackWhatApproversReadOnThePage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const evil = "pay\u202e54321-\u202c\u200b\x1b[2K\U000e0041<h1>"
-	quoted, err := json.Marshal(evil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := perduretest.Must(json.Marshal(evil))(t)
 	q := string(quoted)
 	schema := `{"type":"object","title":` + q + `,"properties":{` + q + `:{"type":"string","description":` + q + `,"default":` + q + `,"pattern":"x","patternDescription":` + q + `},
 		"titled":{"type":"number","title":` + q + `},"e":{"enum":[` + q + `]},"n":{"enum":["1","2"],"enumNames":[` + q + `],"default":"1"},
@@ -577,10 +566,7 @@ func TestHeaders(t *testing.T) {
 	w.runs.add(run("deploy/1", "alice", gate("ask#1", "Deploy?", "")))
 	b := w.open("alice")
 	for _, path := range []string{"/approvals", "/approvals/deploy/1", "/approvals/none/1", "/approvals/login"} {
-		resp, err := b.http.Get(b.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := perduretest.Must(b.http.Get(b.url + path))(t)
 		resp.Body.Close()
 		_, body := b.get(path)
 		_, style, _ := strings.Cut(body, "<style>")

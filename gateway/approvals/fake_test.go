@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -269,15 +270,9 @@ func (b *browser) do(method, path, body string, header []string) (int, string) {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := b.http.Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
+	resp := perduretest.Must(b.http.Do(req))(b)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	text := perduretest.Must(io.ReadAll(resp.Body))(b)
 	return resp.StatusCode, string(text)
 }
 

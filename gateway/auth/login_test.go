@@ -97,34 +97,22 @@ func (s *loginSite) refused() error {
 
 func newBrowser(t *testing.T) *http.Client {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := perduretest.Must(cookiejar.New(nil))(t)
 	return &http.Client{Jar: jar, Timeout: time.Minute}
 }
 
 func visit(t *testing.T, c *http.Client, url string, header ...string) (status int, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := perduretest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {
 			req.Host = header[i+1]
 		}
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := perduretest.Must(c.Do(req))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Must(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, strings.TrimSpace(string(text))
 }
 
@@ -179,10 +167,7 @@ func TestLoginAtIssuer(t *testing.T) {
 
 func mustParse(t *testing.T, s string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := perduretest.Must(url.Parse(s))(t)
 	return u
 }
 
@@ -376,10 +361,7 @@ func TestLoginExpires(t *testing.T) {
 
 func TestReturnTo(t *testing.T) {
 	t.Parallel()
-	l, err := auth.NewLogin(auth.LoginOptions{Path: "/approvals", Key: loginKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := perduretest.Must(auth.NewLogin(auth.LoginOptions{Path: "/approvals", Key: loginKey}))(t)
 	for to, want := range map[string]string{
 		"/approvals":                     "/approvals",
 		"/approvals/deploy/1?x=y":        "/approvals/deploy/1?x=y",
@@ -498,10 +480,7 @@ func TestAttackOneTimeLink(t *testing.T) {
 			t.Errorf("%s signs in", name)
 		}
 	}
-	cookie, err := enter(l, code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cookie := perduretest.Must(enter(l, code))(t)
 	signedIn := func(r *http.Request) { r.AddCookie(cookie) }
 	if who, err := l.Authenticate(fromHere(signedIn)); err != nil || who.Caller() != auth.Anonymous {
 		t.Errorf("after the link: %v, %v", who, err)
@@ -562,10 +541,7 @@ func TestAttackSessionOfAnotherLogin(t *testing.T) {
 		"issuer": {PublicURL: "http://127.0.0.1:4483", OIDC: &auth.OIDCLogin{Issuer: i.URL, ClientID: "perdure"}},
 	} {
 		o.Path, o.Key = "/approvals", loginKey
-		l, err := auth.NewLogin(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := perduretest.Must(auth.NewLogin(o))(t)
 		logins[name] = l
 	}
 	cookies := map[string]*http.Cookie{}

@@ -33,10 +33,7 @@ func newOIDC(t *testing.T, issuer *perduretest.Issuer, change ...func(*auth.OIDC
 	for _, f := range change {
 		f(&o)
 	}
-	a, err := auth.NewOIDC(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := perduretest.Must(auth.NewOIDC(o))(t)
 	return a
 }
 
@@ -104,10 +101,7 @@ func TestOIDC(t *testing.T) {
 				}
 			})
 			token := issuer.Token("alice", resource, with(tc.claims))
-			who, err := a.Authenticate(withToken(token))
-			if err != nil {
-				t.Fatal(err)
-			}
+			who := perduretest.Must(a.Authenticate(withToken(token)))(t)
 			if who.Subject != "alice" || who.Issuer != issuer.URL || who.Token != token || who.Client != tc.client || who.Expires.IsZero() ||
 				!slices.Equal(who.Groups, tc.groups) || !slices.Contains(who.Scopes, "mcp:call") {
 				t.Errorf("identity %+v", who)
@@ -125,10 +119,7 @@ func TestOIDCRefuses(t *testing.T) {
 	t.Parallel()
 	issuer, other := perduretest.NewIssuer(t), perduretest.NewIssuer(t)
 	a := newOIDC(t, issuer)
-	forged, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	forged := perduretest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	good := issuer.Token("alice", resource, call)
 	parts := strings.Split(good, ".")
 	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + parts[1] + "."

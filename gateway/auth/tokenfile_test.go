@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const (
@@ -39,10 +40,7 @@ func TestTokenFile(t *testing.T) {
 	alice := fmt.Sprintf("tokens:\n  - subject: alice\n    groups: [dev]\n    sha256: %s\n", sum(aliceToken))
 	write(t, name, alice+"  - {subject: robot, env: PERDURE_TEST_ROBOT}\n", 0o600)
 	var log bytes.Buffer
-	f, err := auth.OpenTokenFile(name, logTo(&log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := perduretest.Must(auth.OpenTokenFile(name, logTo(&log)))(t)
 	who, err := f.Authenticate(withToken(aliceToken))
 	if err != nil || who.Caller() != "alice" || !slices.Equal(who.Groups, []string{"dev"}) {
 		t.Errorf("alice is %+v, %v", who, err)
