@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAccount: users and groups are names or numbers, and what the system does not
@@ -83,16 +85,10 @@ func forAll(t *testing.T, program string) string {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	from, err := os.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := perduretest.Must(os.Open(program))(t)
 	defer from.Close()
 	name := filepath.Join(dir, "child")
-	to, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := perduretest.Must(os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o755))(t)
 	if _, err := io.Copy(to, from); err != nil {
 		t.Fatal(err)
 	}

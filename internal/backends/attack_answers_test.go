@@ -18,6 +18,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -118,10 +119,7 @@ func TestAttackManyLargeAnswers(t *testing.T) {
 				t.Errorf("the heap had %d MB", peak>>20)
 			}
 			for _, budget := range []string{"first", "again"} { // all of it was given back
-				free, err := p.byName["be"].meter.budget.answers.Work(t.Context(), budget, 34<<20)
-				if err != nil {
-					t.Fatal(err)
-				}
+				free := perduretest.Must(p.byName["be"].meter.budget.answers.Work(t.Context(), budget, 34<<20))(t)
 				defer free()
 			}
 		})
@@ -137,10 +135,7 @@ func TestAttackAnswersWaitWithTheirCall(t *testing.T) {
 	p := open(t, httpConfig(serve(t, h).URL))
 	var full []func()
 	for _, other := range []string{"one", "two"} {
-		free, err := p.byName["be"].meter.budget.answers.Work(t.Context(), other, 34<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		free := perduretest.Must(p.byName["be"].meter.budget.answers.Work(t.Context(), other, 34<<20))(t)
 		full = append(full, free)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -227,10 +222,7 @@ func TestAttackAnswersNobodyWaitsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, config)
 			for _, other := range []string{"one", "two"} {
-				free, err := p.byName["be"].meter.budget.answers.Work(t.Context(), other, 34<<20)
-				if err != nil {
-					t.Fatal(err)
-				}
+				free := perduretest.Must(p.byName["be"].meter.budget.answers.Work(t.Context(), other, 34<<20))(t)
 				defer free()
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func TestResolve(t *testing.T) {
@@ -197,10 +199,7 @@ func TestParseResult(t *testing.T) {
 		{"type":"resource_link","uri":"mem://c","name":"c","mimeType":"text/html"},
 		{"type":"hologram","depth":3}
 	],"structuredContent":{"n":1e400},"isError":true}`)
-	got, err := parseResult(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := perduretest.Must(parseResult(raw))(t)
 	want := &Result{IsError: true, Raw: raw, Structured: json.RawMessage(`{"n":1e400}`), Content: []Content{
 		{Type: "text", Text: "one"},
 		{Type: "image", Data: "aW1n", MIMEType: "image/png"},

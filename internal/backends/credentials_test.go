@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // tokens are credentials that a test sets.
@@ -266,10 +268,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	logger.Info("call", "call", call, "headers", headers, "token", call.Caller.Token)
 	logger = slog.New(slog.NewJSONHandler(&log, nil))
 	logger.Info("call", "call", call, "headers", headers, "token", call.Caller.Token)
-	encoded, err := json.Marshal([]any{call.Caller, headers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := perduretest.Must(json.Marshal([]any{call.Caller, headers}))(t)
 	shown := fmt.Sprintf("%v %+v %#v %s %q %x\n%s\n%s", call, call, call, headers, headers, call.Caller.Token, encoded, log.String())
 	if strings.Contains(shown, planted) || strings.Contains(shown, fmt.Sprintf("%x", planted)) {
 		t.Errorf("the secret is shown: %s", shown)

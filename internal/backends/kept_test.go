@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // mapListings keep lists in memory.
@@ -36,10 +38,7 @@ func (m *mapListings) Keep(_ context.Context, backend string, listed []byte) err
 
 func openKeeping(t *testing.T, l Listings, cfg Config) *Pool {
 	t.Helper()
-	p, err := New([]Config{cfg}, Aggregation{}, testLogger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(New([]Config{cfg}, Aggregation{}, testLogger(t)))(t)
 	p.Keep(l)
 	p.Start(t.Context())
 	t.Cleanup(p.Close)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A flaky handler treats the first tools/call requests in a way of its own.
@@ -167,10 +168,7 @@ func TestOutcomes(t *testing.T) {
 // wire comes to, against the cases, so that neither can go without the other.
 func TestContractOfOutcomes(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/contract.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, "../../docs/contract.md")
 	told := map[string]string{}
 	_, table, _ := strings.Cut(string(page), "| on the wire | outcome |\n|---|---|\n")
 	for line := range strings.Lines(table) {

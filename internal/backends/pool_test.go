@@ -20,6 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const patience = 2 * time.Minute
@@ -129,10 +131,7 @@ func open(t *testing.T, configs ...Config) *Pool {
 
 func openUnready(t *testing.T, configs ...Config) *Pool {
 	t.Helper()
-	p, err := New(configs, Aggregation{}, testLogger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(New(configs, Aggregation{}, testLogger(t)))(t)
 	p.Start(t.Context())
 	t.Cleanup(p.Close)
 	return p
@@ -385,10 +384,7 @@ func TestUnseen(t *testing.T) {
 		StrategyPrefix: {"my-be_echo": true, "my-be.echo": true, "my_be.echo": true, "echo": false, "other_echo": false},
 		StrategyManual: {"my-be.echo": true, "echo": true},
 	} {
-		p, err := New([]Config{config}, Aggregation{Strategy: strategy}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := perduretest.Must(New([]Config{config}, Aggregation{Strategy: strategy}, nil))(t)
 		for name, may := range want {
 			if backend, ok := p.Unseen(name); ok != may || ok && backend != "my-be" {
 				t.Errorf("%s, %s: %q, %t", strategy, name, backend, ok)

@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // childEnvVar makes the test binary a server on stdio; its value reports which.
@@ -143,10 +145,7 @@ func openChild(t *testing.T, cfg Config) (*Pool, *logWatch) {
 
 func text(t *testing.T, p *Pool, tool string) string {
 	t.Helper()
-	r, err := p.Call(t.Context(), Call{Backend: "be", Tool: tool})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := perduretest.Must(p.Call(t.Context(), Call{Backend: "be", Tool: tool}))(t)
 	return r.Content[0].Text
 }
 
@@ -308,10 +307,7 @@ func TestChildDiesWithParent(t *testing.T) {
 	cfg := childConfig("parent")
 	parent := exec.Command(cfg.Command)
 	parent.Env = append(os.Environ(), childEnvVar+"=parent")
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := perduretest.Must(parent.StdoutPipe())(t)
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -319,10 +315,7 @@ func TestChildDiesWithParent(t *testing.T) {
 	if _, err := fmt.Fscanln(out, &line); err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := perduretest.Must(strconv.Atoi(line))(t)
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
 	for range time.Tick(10 * time.Millisecond) {

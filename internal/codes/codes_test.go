@@ -27,10 +27,7 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, file)
 	if diff := cmp.Diff(string(page), codes.Page()); diff != "" {
 		t.Errorf("(-page +table, -update takes it over)\n%s", diff)
 	}
@@ -82,14 +79,8 @@ func TestCodesAreWrittenOnce(t *testing.T) {
 	}
 	for _, path := range productFiles(t, root) {
 		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := perduretest.Must(parser.ParseFile(set, path, nil, parser.SkipObjectResolution))(t)
+		name := perduretest.Must(filepath.Rel(root, path))(t)
 		asCode := map[ast.Node]bool{}
 		ast.Inspect(file, func(n ast.Node) bool {
 			for _, value := range codeValues(n) {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestExplanations holds the examples of checks against the checks, and the checks
@@ -49,20 +49,14 @@ func TestExplanations(t *testing.T) {
 // format.
 func reportedChecks(t *testing.T) (checks []string) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := perduretest.Must(filepath.Glob("*.go"))(t)
 	call := regexp.MustCompile(`(?:errorf|warnf)\(.*?"([a-z]+(?:-[a-z]+)*)",\s*"[^"]*[ %]|Check: "([a-z-]+)"|checkNoMatch += "([a-z-]+)"`)
 	split := regexp.MustCompile(`(?:errorf|warnf)\([^"]*"([a-z]+(?:-[a-z]+)*)",\n`)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		for _, m := range append(call.FindAllSubmatch(text, -1), split.FindAllSubmatch(text, -1)...) {
 			for _, group := range m[1:] {
 				if len(group) > 0 {

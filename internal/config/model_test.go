@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -121,40 +120,25 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(Schema())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := perduretest.Must(jsonschema.UnmarshalJSON(strings.NewReader(string(Schema()))))(t)
 	compiler := jsonschema.NewCompiler()
 	if err := compiler.AddResource("config.json", document); err != nil {
 		t.Fatal(err)
 	}
-	schema, err := compiler.Compile("config.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := perduretest.Must(compiler.Compile("config.json"))(t)
 	return schema
 }
 
 // jsonOf reads a YAML file as the validator wants it; nil = it is no YAML.
 func jsonOf(t *testing.T, name string) any {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, name)
 	var value any
 	if yaml.Unmarshal(text, &value) != nil {
 		return nil
 	}
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoded, err := jsonschema.UnmarshalJSON(strings.NewReader(string(encoded)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := perduretest.Must(json.Marshal(value))(t)
+	decoded := perduretest.Must(jsonschema.UnmarshalJSON(strings.NewReader(string(encoded))))(t)
 	return decoded
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/credentials"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/store"
 )
 
@@ -606,10 +607,7 @@ func TestListingTakesNothingAway(t *testing.T) {
 	l.deposit(ada("ada-t0ken", time.Hour), "be")
 	l.idp.answers(refuses(400, "invalid_grant"))
 	nobody := l.broker.For("be")
-	sent, err := nobody.Headers(t.Context(), backends.Caller{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sent := perduretest.Must(nobody.Headers(t.Context(), backends.Caller{}, nil))(t)
 	var needed *backends.CredentialsError
 	if _, err := nobody.Headers(t.Context(), backends.Caller{}, sent); !errors.As(err, &needed) {
 		t.Fatalf("error %v, want that a credential is needed", err)

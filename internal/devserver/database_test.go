@@ -16,6 +16,8 @@ import (
 	"go.temporal.io/server/common/persistence/sql/sqlplugin"
 	"go.temporal.io/server/common/resolver"
 	sqliteschema "go.temporal.io/server/schema/sqlite"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestIndexed: the list of runs has the indexes that its queries need, and no others. If
@@ -26,10 +28,7 @@ func TestIndexed(t *testing.T) {
 	if err := createSchema(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", "file:"+file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := perduretest.Must(sql.Open("sqlite", "file:"+file))(t)
 	defer db.Close()
 	rows, err := db.QueryContext(t.Context(), "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'executions_visibility' AND sql IS NOT NULL ORDER BY name")
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const queue = "devserver-test"
@@ -126,10 +127,7 @@ func TestWebUI(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.Host = tt.host
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := perduretest.Must(http.DefaultClient.Do(req))(t)
 			defer resp.Body.Close()
 			body, _ := io.ReadAll(resp.Body)
 			if resp.StatusCode != tt.status || !strings.HasPrefix(resp.Header.Get("Content-Type"), tt.contentType) {
@@ -141,10 +139,7 @@ func TestWebUI(t *testing.T) {
 
 func TestStartRefuses(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := perduretest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
 	address := taken.Addr().String()
 	tests := []struct {
@@ -283,10 +278,7 @@ func needsServer(t *testing.T) {
 func start(t testing.TB, o devserver.Options) *devserver.Server {
 	t.Helper()
 	o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
-	s, err := devserver.Start(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := perduretest.Must(devserver.Start(context.Background(), o))(t)
 	t.Cleanup(s.Stop)
 	return s
 }
@@ -401,10 +393,7 @@ func startGreet(t *testing.T, s *devserver.Server, id string) {
 // waits for a worker, for a second.
 func postToUI(t *testing.T, s *devserver.Server, path, body string) (status int, text string) {
 	t.Helper()
-	page, err := http.Get("http://" + s.UIAddress() + "/api/v1/settings")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Must(http.Get("http://" + s.UIAddress() + "/api/v1/settings"))(t)
 	page.Body.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.UIAddress()+"/api/v1/namespaces/default/workflows/"+path, strings.NewReader(body))
 	if err != nil {
@@ -418,14 +407,8 @@ func postToUI(t *testing.T, s *devserver.Server, path, body string) (status int,
 			r.Header.Set("X-Csrf-Token", cookie.Value)
 		}
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := perduretest.Must(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
-	all, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := perduretest.Must(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(all)
 }

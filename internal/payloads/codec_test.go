@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 var (
@@ -58,10 +59,7 @@ func TestSeal(t *testing.T) {
 	if err != nil || bytes.Equal(again.Data, sealed.Data) {
 		t.Errorf("the same value sealed twice is the same: %v", err)
 	}
-	clear, err := converter.GetDefaultDataConverter().ToPayload(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clear := perduretest.Must(converter.GetDefaultDataConverter().ToPayload(value))(t)
 	var opened string
 	if err := dataConverter(readKeys(t, first), "tool/1").FromPayload(clear, &opened); err != nil || opened != value {
 		t.Errorf("what was never sealed is %q, %v", opened, err)
@@ -71,10 +69,7 @@ func TestSeal(t *testing.T) {
 // TestSealThatDoesNotOpen shows what is refused.
 func TestSealThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
-	sealed, err := dataConverter(readKeys(t, first), "tool/1").ToPayload("planted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed := perduretest.Must(dataConverter(readKeys(t, first), "tool/1").ToPayload("planted"))(t)
 	changed := func(f func(*commonpb.Payload)) *commonpb.Payload {
 		p := &commonpb.Payload{Data: bytes.Clone(sealed.Data), Metadata: map[string][]byte{}}
 		for k, v := range sealed.Metadata {
@@ -109,10 +104,7 @@ func TestMay(t *testing.T) {
 	keys := readKeys(t, first)
 	var sealed []*commonpb.Payload
 	for _, run := range []string{"tool/1", "tool/2"} {
-		p, err := dataConverter(keys, run).ToPayload("planted")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := perduretest.Must(dataConverter(keys, run).ToPayload("planted"))(t)
 		sealed = append(sealed, p)
 	}
 	opened, err := (&payloads.Codec{Keys: keys, May: func(run string) bool { return run == "tool/1" }}).Decode(sealed)
@@ -161,10 +153,7 @@ func TestKeySourceThatHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unknown, err := dataConverter(readKeys(t, second), "tool/1").ToPayload("x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		unknown := perduretest.Must(dataConverter(readKeys(t, second), "tool/1").ToPayload("x"))(t)
 		time.Sleep(time.Minute)
 		open := func() {
 			var opened string

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // options are those of a client with these keys, "" = none, that reports what
@@ -35,10 +36,7 @@ var call = converter.ActivitySerializationContext{WorkflowID: "tool/1", Activity
 // that nothing else fails so.
 func TestUnread(t *testing.T) {
 	t.Parallel()
-	sealed, err := dataConverter(readKeys(t, first), "tool/1").ToPayload("planted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed := perduretest.Must(dataConverter(readKeys(t, first), "tool/1").ToPayload("planted"))(t)
 	for name, keys := range map[string]string{"no keys": "", "another key": second} {
 		o := options(t, keys)
 		var into string

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 type memory map[string][]byte
@@ -40,10 +41,7 @@ func TestLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := converter.StorageDriverStoreContext{Context: t.Context(), Target: converter.StorageDriverWorkflowInfo{WorkflowID: "tool/1"}}
-	claims, err := driver.Store(in, []*commonpb.Payload{sealed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := perduretest.Must(driver.Store(in, []*commonpb.Payload{sealed}))(t)
 	if again, err := driver.Store(in, []*commonpb.Payload{sealed}); err != nil || again[0].ClaimData["id"] != claims[0].ClaimData["id"] || len(values) != 1 {
 		t.Errorf("stored again it is %v, of %d values, %v", again, len(values), err)
 	}
@@ -74,10 +72,7 @@ func TestLarge(t *testing.T) {
 		stored     int
 	}{{"tool/1", "small", 0}, {"tool/1", large, 1}, {"", large, 0}} {
 		before := len(values)
-		p, err := of(c.run).ToPayload(c.value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := perduretest.Must(of(c.run).ToPayload(c.value))(t)
 		if err := payloads.Reader(o.DataConverter, values).FromPayload(p, &opened); err != nil || opened != c.value || len(values)-before != c.stored || c.stored > 0 && (len(p.Data) > 1000 || len(p.ExternalPayloads) != 1) {
 			t.Errorf("written by %q it comes back with %d bytes of %d, %d are stored, %v", c.run, len(opened), len(c.value), len(values)-before, err)
 		}

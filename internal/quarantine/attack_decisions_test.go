@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/secrets"
 )
@@ -35,10 +36,7 @@ func (b *bench) send(id, signal string, input *commonpb.Payloads) {
 
 func payload(t *testing.T, v any) *commonpb.Payload {
 	t.Helper()
-	p, err := converter.GetDefaultDataConverter().ToPayload(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(converter.GetDefaultDataConverter().ToPayload(v))(t)
 	return p
 }
 

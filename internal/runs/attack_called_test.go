@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -133,10 +134,7 @@ func completesUnless(fails workflows.StepPath) workflows.Status {
 
 func planned(t *testing.T, c *runs.Client, id runs.RunID) *history.ResumePlan {
 	t.Helper()
-	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
 	return plan
 }
 

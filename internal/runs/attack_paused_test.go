@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -36,10 +37,7 @@ func TestAttackFollowersOfAQuarantinedRun(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		run, err := c.Get(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := perduretest.Must(c.Get(t.Context(), id))(t)
 		answer(t, c, id, runs.Answer{ElicitationID: run.Open()[0].ID, Action: "accept", Content: []byte(`{"count":1}`), By: "ada", Via: runs.ViaPage})
 	}
 	if last.Kind != runs.EventDone || last.Outcome.Failure != nil {

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -42,10 +43,7 @@ func TestAttackTerminateAsItCalls(t *testing.T) {
 	if err := runs.New(runs.Config{Keys: testKeys, Client: tc}).Terminate(t.Context(), id, "test"); err != nil {
 		t.Fatal(err)
 	}
-	run, err := c.Get(t.Context(), called)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := perduretest.Must(c.Get(t.Context(), called))(t)
 	if run.Closed == nil { // Temporal may have cancelled it, as the run that had called it is closed
 		t.Errorf("the run that it called is %s", run.Status)
 	}
@@ -76,10 +74,7 @@ func TestAttackTerminateWhatWasTakenUp(t *testing.T) {
 			if err := runs.New(runs.Config{Keys: testKeys, Client: behind}).Terminate(t.Context(), id, "test"); err != nil {
 				t.Fatal(err)
 			}
-			run, err := c.Get(t.Context(), runs.RunID(gate.Run))
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := perduretest.Must(c.Get(t.Context(), runs.RunID(gate.Run)))(t)
 			if run.Closed == nil { // Temporal may have cancelled it, as the run that had called it is closed
 				t.Errorf("the run that it had called is %s", run.Status)
 			}

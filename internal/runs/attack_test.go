@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/secrets"
@@ -61,10 +62,7 @@ func installAt(t *testing.T, server *devserver.Server, name string, answers secr
 
 func keysOf(t *testing.T, source secrets.KeySource) *secrets.Keys {
 	t.Helper()
-	keys, err := secrets.NewKeys(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := perduretest.Must(secrets.NewKeys(source))(t)
 	return keys
 }
 
@@ -263,10 +261,7 @@ func TestAttackSignalsAreRecorded(t *testing.T) {
 			return e.Kind == runs.LogRefused && strings.Contains(e.Text, name) || name == workflows.AnswerSignal && e.By == "ada"
 		})
 	}
-	shown, err := in.door.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := perduretest.Must(in.door.Show(t.Context(), id))(t)
 	if len(shown.Refused) != 7 || shown.Request != "" || len(shown.Elicitations) != 1 || len(shown.Elicitations[0].Askings) != 0 || shown.Status != runs.Waiting {
 		t.Errorf("the run is shown as %+v", shown)
 	}

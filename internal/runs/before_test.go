@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
@@ -109,10 +110,7 @@ func TestEarlier(t *testing.T) {
 			t.Parallel()
 			s := &script{}
 			tc.write(s)
-			e, err := s.look(converter.GetDefaultDataConverter())
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := perduretest.Must(s.look(converter.GetDefaultDataConverter()))(t)
 			if (e.result != nil) != tc.result || (e.unknown || e.otherwise) != tc.unknown {
 				t.Errorf("got %+v", e)
 			}

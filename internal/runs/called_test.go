@@ -30,6 +30,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -55,10 +56,7 @@ func terminateAndResume(t *testing.T, c *runs.Client, temporal client.Client, id
 	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
 	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
@@ -197,10 +195,7 @@ func TestCalledRunAsksWithItsParent(t *testing.T) {
 	if gate.ID != "review/ok#1" || gate.StepID != "review" || !strings.Contains(string(child), "_b/") {
 		t.Fatalf("asked is %+v", gate)
 	}
-	run, err := c.Get(t.Context(), child)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := perduretest.Must(c.Get(t.Context(), child))(t)
 	if diff := cmp.Diff(&runs.Parent{RunID: string(id), StepPath: "review"}, run.Parent); diff != "" || run.Caller != "alice" || run.Version != "1.0.0" || run.Status != workflows.Waiting {
 		t.Errorf("the called run is %+v, %s", run, diff)
 	}
@@ -235,10 +230,7 @@ func TestCalledRunAsksWithItsParent(t *testing.T) {
 	if diff := cmp.Diff([]string{"put", "ship", "after"}, calls.paths()); diff != "" {
 		t.Error(diff)
 	}
-	detail, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	detail := perduretest.Must(c.Show(t.Context(), id))(t)
 	if s := detail.Steps[0]; s.Path != "review" || s.Run != child || s.Status != "completed" || len(s.Output) == 0 || len(s.Arguments) == 0 {
 		t.Errorf("the step is shown as %+v", s)
 	}
@@ -275,10 +267,7 @@ func TestCalledRunsAreNotListed(t *testing.T) {
 
 func ids(t testing.TB, c *runs.Client, f runs.Filter) []runs.RunID {
 	t.Helper()
-	list, err := c.List(t.Context(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := perduretest.Must(c.List(t.Context(), f))(t)
 	var ids []runs.RunID
 	for _, run := range list {
 		ids = append(ids, run.ID)
@@ -370,10 +359,7 @@ output: {properties: {said: {type: object, description: d, value: "{{json .steps
 		t.Fatalf("asked is %+v", gate)
 	}
 	awaitContinued(t, c, temporal, id)
-	mid, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mid := perduretest.Must(c.Show(t.Context(), id))(t)
 	awaitContinued(t, c, temporal, mid.Steps[slices.IndexFunc(mid.Steps, func(s runs.StepRecord) bool { return s.Path == "call" })].Run)
 	if d := answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"}); !d.Won {
 		t.Errorf("got %+v", d)
@@ -400,16 +386,10 @@ func awaitContinued(t testing.TB, c *runs.Client, temporal client.Client, id run
 	t.Helper()
 	deadline := time.Now().Add(40 * time.Second)
 	for time.Now().Before(deadline) {
-		d, err := temporal.DescribeWorkflowExecution(t.Context(), string(id), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := perduretest.Must(temporal.DescribeWorkflowExecution(t.Context(), string(id), ""))(t)
 		info := d.WorkflowExecutionInfo
 		if info.FirstRunId != info.Execution.RunId && len(d.PendingActivities) == 0 && len(d.PendingChildren) == 0 && info.HistoryLength < 2*suggestAfter { // it may have stopped just above
-			detail, err := c.Show(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			detail := perduretest.Must(c.Show(t.Context(), id))(t)
 			if done := slices.ContainsFunc(detail.Steps, func(s runs.StepRecord) bool { return s.Path == "busy[39]" && s.Status == "completed" }); done {
 				return
 			}
@@ -440,10 +420,7 @@ func TestResumptionGoesDownIntoCalledRuns(t *testing.T) {
 	if outcome := all[len(all)-1].Outcome; outcome.Status != workflows.Failed || outcome.Failure.Error.StepPath != "review/ship" {
 		t.Fatalf("got %+v", outcome)
 	}
-	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{By: "ada"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{By: "ada"}))(t)
 	var fates []string
 	for _, s := range plan.Steps {
 		fates = append(fates, string(s.Path)+" "+s.Plan)
@@ -530,10 +507,7 @@ steps:
 	if err := again(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := perduretest.Must(c.Show(t.Context(), id))(t)
 	review := d.Steps[slices.IndexFunc(d.Steps, func(s runs.StepRecord) bool { return s.Path == "review" })]
 	remove(t, temporal, string(review.Run))
 	if err := again(); err == nil || !strings.Contains(err.Error(), "--from review") {
@@ -581,20 +555,14 @@ steps:
 		calls.mu.Lock()
 		broken = breaks
 		calls.mu.Unlock()
-		plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
 		if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
 		return ended()
 	}
 	ended()
-	d, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := perduretest.Must(c.Show(t.Context(), id))(t)
 	review := d.Steps[slices.IndexFunc(d.Steps, func(s runs.StepRecord) bool { return s.Path == "review" })]
 	if o := again("early"); o.Status != workflows.Failed || o.Failure.Error.StepPath != "early" {
 		t.Fatalf("the first resumption came to %+v", o)
@@ -682,10 +650,7 @@ func TestResumptionTakesUpACalledRunThatGoesOn(t *testing.T) {
 	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
 	if len(plan.Steps) != 1 || plan.Steps[0].Plan != history.PlanUnderWay {
 		t.Errorf("the plan is %+v", plan.Steps)
 	}
@@ -842,10 +807,7 @@ func TestRecordCalled(t *testing.T) {
 			execution := "" // the last
 			if r.continued {
 				awaitContinued(t, c, temporal, id)
-				d, err := temporal.DescribeWorkflowExecution(t.Context(), string(id), "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := perduretest.Must(temporal.DescribeWorkflowExecution(t.Context(), string(id), ""))(t)
 				execution = d.WorkflowExecutionInfo.Execution.RunId
 			}
 			answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: r.action, Content: json.RawMessage(`{"n": 7}`), By: "bob"})
@@ -870,16 +832,10 @@ func keep(t *testing.T, c client.Client, id, execution, name, shows string) {
 	}
 	history := &historypb.History{}
 	for events := c.GetWorkflowHistory(t.Context(), id, execution, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
-		event, err := events.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		event := perduretest.Must(events.Next())(t)
 		history.Events = append(history.Events, event)
 	}
-	data, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(history)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := perduretest.Must(protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(history))(t)
 	if !strings.Contains(string(data), shows) {
 		t.Fatalf("the execution of %s shows no %s; record it again", name, shows)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
@@ -19,10 +20,7 @@ func TestDelivered(t *testing.T) {
 	ended := time.Now()
 	delivered := func(caller string, id runs.RunID, since time.Time) bool {
 		t.Helper()
-		there, err := other.Delivered(t.Context(), caller, id, since)
-		if err != nil {
-			t.Fatal(err)
-		}
+		there := perduretest.Must(other.Delivered(t.Context(), caller, id, since))(t)
 		return there
 	}
 	if delivered("ann", "a/1", ended) {

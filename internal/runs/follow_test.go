@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -89,15 +90,9 @@ func TestFollowSurvivesARestartOfTemporal(t *testing.T) {
 	}
 	t.Parallel()
 	o := devserver.Options{Dir: t.TempDir(), SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)}
-	server, err := devserver.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := perduretest.Must(devserver.Start(t.Context(), o))(t)
 	o.Listen = server.Address()
-	tc, err := dial(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tc := perduretest.Must(dial(server))(t)
 	defer tc.Close()
 	if err := startWorker(tc); err != nil {
 		t.Fatal(err)
@@ -227,10 +222,7 @@ func TestFollowThroughContinueAsNew(t *testing.T) {
 			t.Errorf("after event %d (-want +got):\n%s", i, diff)
 		}
 	}
-	detail, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	detail := perduretest.Must(c.Show(t.Context(), id))(t)
 	if len(detail.Steps) != 2 || detail.Steps[0].Path != "look" || detail.Outcome == nil {
 		t.Errorf("got %+v", detail)
 	}
@@ -283,10 +275,7 @@ func TestFollowAGateThatIsOpenAgain(t *testing.T) {
 	var answered, to int64 // the answer, and the end of the task that took it
 	history := tc.GetWorkflowHistory(t.Context(), string(id), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for history.HasNext() {
-		e, err := history.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := perduretest.Must(history.Next())(t)
 		switch {
 		case e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
 			answered = e.EventId
@@ -360,10 +349,7 @@ func reset(t *testing.T, c client.Client, id runs.RunID) {
 	var to int64
 	history := c.GetWorkflowHistory(t.Context(), string(id), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for history.HasNext() {
-		e, err := history.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := perduretest.Must(history.Next())(t)
 		if a := e.GetActivityTaskScheduledEventAttributes(); a != nil {
 			to = a.WorkflowTaskCompletedEventId
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -40,22 +41,13 @@ func TestLargeOutcomesOfCalledRuns(t *testing.T) {
 					ends++
 				}
 			}
-			detail, err := c.Show(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			detail := perduretest.Must(c.Show(t.Context(), id))(t)
 			step := detail.Steps[0]
 			if ends != 1 || step.Path != "call" || step.Status != string(tc.status) || step.Ended == nil {
 				t.Errorf("the step has ended %d times, and is %s", ends, step.Status)
 			}
-			below, err := c.Result(t.Context(), step.Run)
-			if err != nil {
-				t.Fatal(err)
-			}
-			shown, err := c.Show(t.Context(), step.Run)
-			if err != nil {
-				t.Fatal(err)
-			}
+			below := perduretest.Must(c.Result(t.Context(), step.Run))(t)
+			shown := perduretest.Must(c.Show(t.Context(), step.Run))(t)
 			if diff := cmp.Diff(below.Output, shown.Outcome.Output); diff != "" {
 				t.Error(diff)
 			}
@@ -69,10 +61,7 @@ func TestLargeOutcomesOfCalledRuns(t *testing.T) {
 				t.Errorf("of the called run is known %v, of the run %v", below.Failure.Partial, above.Failure.Partial)
 			}
 			for events := temporal.GetWorkflowHistory(t.Context(), string(id), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
-				e, err := events.Next()
-				if err != nil {
-					t.Fatal(err)
-				}
+				e := perduretest.Must(events.Next())(t)
 				brought := len(e.GetChildWorkflowExecutionCompletedEventAttributes().GetResult().String()) +
 					len(e.GetChildWorkflowExecutionFailedEventAttributes().GetFailure().String())
 				if brought > 16<<10 {

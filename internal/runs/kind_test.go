@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -98,10 +99,7 @@ func TestStepKindOfItsOwn(t *testing.T) {
 	}
 
 	req := request(t, tossing)
-	program, err := definitions.Compile(req.Definition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := perduretest.Must(definitions.Compile(req.Definition))(t)
 	if drawn := view.NewGraph(program, nil).Text(); !strings.Contains(drawn, "¢") || !strings.Contains(drawn, "toss dime") {
 		t.Errorf("the graph is\n%s", drawn)
 	}

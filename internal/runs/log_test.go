@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -157,10 +158,7 @@ steps:
 	if diff := cmp.Diff(want, logOf(t, c, id, true)); diff != "" {
 		t.Errorf("the log that is followed (-want +got):\n%s", diff)
 	}
-	shown, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := perduretest.Must(c.Show(t.Context(), id))(t)
 	want = []string{
 		"run_started testlogofscripts sha256: was called by alice",
 		"call_started one calls write",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -25,10 +26,7 @@ steps:
 	for i := range all {
 		all[i] = i
 	}
-	arguments, err := json.Marshal(map[string]any{"as": b.Name(), "all": all})
-	if err != nil {
-		b.Fatal(err)
-	}
+	arguments := perduretest.Must(json.Marshal(map[string]any{"as": b.Name(), "all": all}))(b)
 	req.Arguments = arguments
 	id := start(b, c, req)
 	for e, err := range c.Follow(b.Context(), id, 0, runs.AllEvents) {
@@ -59,10 +57,7 @@ steps:
 			return n
 		}},
 		{"show", func() int {
-			d, err := c.Show(b.Context(), id)
-			if err != nil {
-				b.Fatal(err)
-			}
+			d := perduretest.Must(c.Show(b.Context(), id))(b)
 			return len(d.Steps)
 		}},
 		{"log", func() (n int) {
@@ -72,10 +67,7 @@ steps:
 			return n
 		}},
 		{"given", func() int {
-			g, err := c.Given(b.Context(), id)
-			if err != nil {
-				b.Fatal(err)
-			}
+			g := perduretest.Must(c.Given(b.Context(), id))(b)
 			return 1000 + len(g.Answers)
 		}},
 		{"call before", func() int {

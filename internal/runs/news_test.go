@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/grpc"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
@@ -282,10 +283,7 @@ func TestFreshRunIsReplaced(t *testing.T) {
 // for the one who follows the run beside that answer.
 func TestClosingIsKnown(t *testing.T) {
 	t.Parallel()
-	state, err := converter.GetDefaultDataConverter().ToPayload(workflows.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := perduretest.Must(converter.GetDefaultDataConverter().ToPayload(workflows.State{}))(t)
 	memo := &commandpb.Command{CommandType: enumspb.COMMAND_TYPE_MODIFY_WORKFLOW_PROPERTIES, Attributes: &commandpb.Command_ModifyWorkflowPropertiesCommandAttributes{
 		ModifyWorkflowPropertiesCommandAttributes: &commandpb.ModifyWorkflowPropertiesCommandAttributes{
 			UpsertedMemo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoState: state}}}}}
@@ -332,10 +330,7 @@ func shows(t *testing.T, s workflows.Status) *commandpb.Command {
 	if s != "" {
 		shown = s
 	}
-	value, err := converter.GetDefaultDataConverter().ToPayload(shown)
-	if err != nil {
-		t.Fatal(err)
-	}
+	value := perduretest.Must(converter.GetDefaultDataConverter().ToPayload(shown))(t)
 	return &commandpb.Command{CommandType: enumspb.COMMAND_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, Attributes: &commandpb.Command_UpsertWorkflowSearchAttributesCommandAttributes{
 		UpsertWorkflowSearchAttributesCommandAttributes: &commandpb.UpsertWorkflowSearchAttributesCommandAttributes{
 			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.AttrStatus: value}}}}}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -51,10 +52,7 @@ func TestPrepare(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := runs.New(runs.Config{Keys: testKeys, Client: humble, Namespace: "team"})
-	run, err := c.Get(t.Context(), start(t, c, request(t, plain)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := perduretest.Must(c.Get(t.Context(), start(t, c, request(t, plain))))(t)
 	if run.Tool != "plain" || run.Caller != "alice" || run.Status != workflows.Running {
 		t.Errorf("got %+v", run)
 	}
@@ -69,10 +67,7 @@ func TestPrepare(t *testing.T) {
 // TestPrepareWithoutTemporal reports that it may pass.
 func TestPrepareWithoutTemporal(t *testing.T) {
 	t.Parallel()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	nobody := perduretest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	nobody.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -43,10 +44,7 @@ func TestPreview(t *testing.T) {
 		}},
 		"an argument that does not fit": {history.ResumeRequest{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`7`)}}, []string{"impossible 3 []", "resumed 1 []"}},
 	} {
-		p, err := c.Resumptions().Preview(t.Context(), ids, tc.req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := perduretest.Must(c.Resumptions().Preview(t.Context(), ids, tc.req))(t)
 		var got []string
 		for _, g := range p.Groups {
 			got = append(got, fmt.Sprintf("%s %d [%s]", g.Outlook, len(g.Runs), strings.Join(fates(&history.ResumePlan{Steps: g.Steps}), ", ")))
@@ -58,10 +56,7 @@ func TestPreview(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	p, err := c.Resumptions().Preview(t.Context(), ids, history.ResumeRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(c.Resumptions().Preview(t.Context(), ids, history.ResumeRequest{}))(t)
 	if len(p.Definitions) != 1 || p.Definitions[0].Runs != 3 {
 		t.Errorf("definitions: %+v", p.Definitions)
 	}

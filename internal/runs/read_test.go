@@ -21,6 +21,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
@@ -544,10 +545,7 @@ func TestSummaryAndDetails(t *testing.T) {
 
 func sample(t *testing.T) *definitions.Definition {
 	t.Helper()
-	d, err := definitions.FromSource([]byte(`{"description":"","name":"sample","steps":[]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := perduretest.Must(definitions.FromSource([]byte(`{"description":"","name":"sample","steps":[]}`)))(t)
 	return d
 }
 
@@ -561,10 +559,7 @@ func FuzzReaders(f *testing.F) {
 	s.local("b: y", timeoutFailure())
 	s.state(gateOf("a#1", workflows.ElicitationOpen))
 	s.terminate("")
-	seed, err := proto.Marshal(&historypb.History{Events: s.events})
-	if err != nil {
-		f.Fatal(err)
-	}
+	seed := perduretest.Must(proto.Marshal(&historypb.History{Events: s.events}))(f)
 	f.Add(seed)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var h historypb.History

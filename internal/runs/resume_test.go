@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -119,10 +120,7 @@ func sortedPairs(calls []string) []string {
 
 func resumeRun(t *testing.T, c *runs.Client, id runs.RunID, req history.ResumeRequest) *history.ResumePlan {
 	t.Helper()
-	plan, err := c.Resumptions().Plan(t.Context(), id, req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, req))(t)
 	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
@@ -225,10 +223,7 @@ func TestResumeOfUnknownOutcomes(t *testing.T) {
 			id, _ := runToFailure(t, c, s)
 			key := s.keys["four"]
 			s.fail("four", nil)
-			plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
 			if len(plan.OutcomeUnknown) != 1 || plan.OutcomeUnknown[0].Path != "four" || plan.OutcomeUnknown[0].Call.Key != key {
 				t.Errorf("unsettled: %+v", plan.OutcomeUnknown)
 			}
@@ -344,10 +339,7 @@ func TestResumeOnce(t *testing.T) {
 	s := newScript(t)
 	s.fail("four", failing)
 	id, _ := runToFailure(t, c, s)
-	plan, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
 	resumeRun(t, c, id, history.ResumeRequest{})
 	if err := c.Resumptions().Execute(t.Context(), plan); !errors.Is(err, runs.ErrChanged) {
 		t.Errorf("the second resumption: %v", err)
@@ -388,10 +380,7 @@ func TestResumeOnceThoughItFails(t *testing.T) {
 	}
 	defer slow.Close()
 	second := runs.New(runs.Config{Keys: testKeys, Client: slow})
-	late, err := second.Resumptions().Plan(t.Context(), id, history.ResumeRequest{By: "bob"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	late := perduretest.Must(second.Resumptions().Plan(t.Context(), id, history.ResumeRequest{By: "bob"}))(t)
 	refused := make(chan error, 1)
 	go func() { refused <- second.Resumptions().Execute(t.Context(), late) }()
 	<-arrived // it has looked whether the run is as it was

@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -194,10 +195,7 @@ func request(t testing.TB, yaml string) runs.StartRequest {
 
 func start(t testing.TB, c *runs.Client, req runs.StartRequest) runs.RunID {
 	t.Helper()
-	started, err := c.Start(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	started := perduretest.Must(c.Start(t.Context(), req))(t)
 	if started.Attached {
 		t.Fatalf("attached to %s, want a new run", started.ID)
 	}
@@ -243,10 +241,7 @@ func tell(events []runs.Event) []string {
 
 func answer(t testing.TB, c *runs.Client, id runs.RunID, a runs.Answer) runs.Decision {
 	t.Helper()
-	d, err := c.Answer(t.Context(), id, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := perduretest.Must(c.Answer(t.Context(), id, a))(t)
 	return d
 }
 
@@ -260,10 +255,7 @@ func TestRunWithAGate(t *testing.T) {
 	if gate.ID != "ask#1" || gate.Message != "Shall I?" || len(gate.Schema) == 0 {
 		t.Errorf("got elicitation %+v", gate)
 	}
-	run, err := c.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := perduretest.Must(c.Get(t.Context(), id))(t)
 	if run.Status != workflows.Waiting || run.Tool != "publish" || run.Version != "1.2.3" || run.Caller != "alice" || len(run.Open()) != 1 {
 		t.Errorf("got run %+v", run)
 	}
@@ -295,18 +287,12 @@ func TestRunWithAGate(t *testing.T) {
 	if got := string(all[5].Outcome.Output); got != `{"said":{"as":"TestRunWithAGate","text":"9007199254740993"}}` && got != `{"said":{"as":"TestRunWithAGate","text":9007199254740993}}` {
 		t.Errorf("got output %s", got)
 	}
-	outcome, err := c.Result(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcome := perduretest.Must(c.Result(t.Context(), id))(t)
 	if diff := cmp.Diff(all[5].Outcome, outcome); diff != "" {
 		t.Errorf("result and event differ:\n%s", diff)
 	}
 
-	detail, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	detail := perduretest.Must(c.Show(t.Context(), id))(t)
 	var steps []string
 	for _, s := range detail.Steps {
 		steps = append(steps, fmt.Sprintf("%s %s %s %d %s %s", s.Path, s.What, s.Status, s.Attempts, s.Arguments, s.Output))
@@ -670,10 +656,7 @@ func TestList(t *testing.T) {
 			tick := time.NewTicker(20 * time.Millisecond)
 			defer tick.Stop()
 			for deadline := time.Now().Add(15 * time.Second); ; <-tick.C { // visibility follows a moment later
-				list, err := c.List(t.Context(), tt.filter)
-				if err != nil {
-					t.Fatal(err)
-				}
+				list := perduretest.Must(c.List(t.Context(), tt.filter))(t)
 				got = nil
 				for _, run := range list {
 					got = append(got, run.ID)
@@ -753,10 +736,7 @@ func TestAsked(t *testing.T) {
 		if err := c.Asked(t.Context(), id, "ask#1", runs.Asking{Question: question, Outcome: runs.Invalid, Reason: "count is missing"}); err != nil {
 			t.Fatal(err)
 		}
-		run, err := c.Get(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := perduretest.Must(c.Get(t.Context(), id))(t)
 		if open := run.Open(); len(open) != 1 || open[0].Askings[len(open[0].Askings)-1].Question != question {
 			t.Errorf("after %s: %+v", question, open)
 		}

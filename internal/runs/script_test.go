@@ -12,6 +12,7 @@ import (
 	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -43,10 +44,7 @@ script: |
 		details = currentDetails(t, temporal, id)
 		return !slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(details, want) })
 	})
-	shown, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := perduretest.Must(c.Show(t.Context(), id))(t)
 	waiting := map[string]bool{}
 	for _, step := range shown.Steps {
 		waiting[string(step.Path)] = step.Ended == nil
@@ -129,10 +127,7 @@ func eventsOf(t *testing.T, temporal client.Client, id runs.RunID) func(yield fu
 	return func(yield func(*historypb.HistoryEvent) bool) {
 		events := temporal.GetWorkflowHistory(t.Context(), string(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
-			event, err := events.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			event := perduretest.Must(events.Next())(t)
 			if !yield(event) {
 				return
 			}

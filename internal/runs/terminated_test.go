@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -28,24 +29,15 @@ func TestTerminated(t *testing.T) {
 			t.Errorf("%s: %+v", where, run)
 		}
 	}
-	run, err := c.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := perduretest.Must(c.Get(t.Context(), id))(t)
 	check("get", *run)
-	shown, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := perduretest.Must(c.Show(t.Context(), id))(t)
 	check("show", shown.Run)
 	if last := shown.Steps[len(shown.Steps)-1]; last.Status != "terminated" {
 		t.Errorf("the step under way is shown as %+v", last)
 	}
 	events := followTo(t, c, id, 0, runs.EventDone)
-	result, err := c.Result(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := perduretest.Must(c.Result(t.Context(), id))(t)
 	for where, o := range map[string]*runs.Outcome{"show": shown.Outcome, "follow": events[len(events)-1].Outcome, "result": result} {
 		if e := o.Failure.Error; o.Status != runs.Terminated || e.Code != codes.Terminated || e.Category != codes.CategoryTerminated || e.Message != "the run was terminated: it is in the way" {
 			t.Errorf("%s: %+v", where, o)
@@ -82,10 +74,7 @@ func TestCalledRunIsTerminated(t *testing.T) {
 	if e.Code != codes.WorkflowTerminated || e.Category != codes.CategoryTool || e.Message != want {
 		t.Errorf("the run failed with %+v, want %q", e, want)
 	}
-	shown, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := perduretest.Must(c.Show(t.Context(), id))(t)
 	if r := shown.Steps[0]; r.Status != "failed" || r.Error != "the run was terminated" {
 		t.Errorf("the step is shown as %+v", r)
 	}
@@ -140,14 +129,8 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 // checkStart looks that a run began within a second of a time, wherever it is shown.
 func checkStart(t *testing.T, c *runs.Client, id runs.RunID, f runs.Filter, began time.Time) {
 	t.Helper()
-	run, err := c.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := c.Show(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := perduretest.Must(c.Get(t.Context(), id))(t)
+	shown := perduretest.Must(c.Show(t.Context(), id))(t)
 	listed := awaitListed(t, c, f)[0]
 	if !run.Started.Equal(listed.Started) || !run.Started.Equal(shown.Started) || run.Started.Sub(began).Abs() > time.Second {
 		t.Errorf("begun at %s, it is told to have at %s, listed at %s, shown at %s", began.UTC(), run.Started, listed.Started, shown.Started)
@@ -158,10 +141,7 @@ func checkStart(t *testing.T, c *runs.Client, id runs.RunID, f runs.Filter, bega
 func awaitListed(t *testing.T, c *runs.Client, f runs.Filter) []runs.Run {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		list, err := c.List(t.Context(), f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := perduretest.Must(c.List(t.Context(), f))(t)
 		if len(list) > 0 {
 			return list
 		}

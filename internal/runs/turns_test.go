@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // Those who want one thing have it one after the other; those who want others, and those
@@ -11,14 +13,8 @@ import (
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	var turns Turns
-	first, err := turns.Take(t.Context(), "a/1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := turns.Take(t.Context(), "a/2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := perduretest.Must(turns.Take(t.Context(), "a/1"))(t)
+	other := perduretest.Must(turns.Take(t.Context(), "a/2"))(t)
 	other()
 	gone, leave := context.WithCancel(t.Context())
 	leave()

@@ -8,6 +8,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackSecretsOfCommandLines: secrets in arguments and addresses, as servers take
@@ -101,10 +102,7 @@ func TestAttackTextsOfServers(t *testing.T) {
 	t.Parallel()
 	set := Of(&config.Server{Name: "a", URL: "https://a.example.com/mcp", Transport: "sse\n    url: https://a.example.com\n  - name: evil\n    transport: stdio\n    command: evil\n  - name: b\n    transport: sse"})
 	set.Files = []string{"x\nbackends: [{name: evil, command: evil}]\n#.yaml"}
-	root, err := onlyDocument(set.Configuration("x", nil, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := perduretest.Must(onlyDocument(set.Configuration("x", nil, nil)))(t)
 	if names := backendNames(root); len(names) != 1 || names[0] != "a" {
 		t.Errorf("the backends are %q", names)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/secrets"
 )
 
@@ -26,10 +27,7 @@ func TestAttackInheritedSecrets(t *testing.T) {
 	if got, ok := secrets.Lookup("PERDURE_TEST_NONE"); got != "" || ok {
 		t.Errorf("what is not set is %q, %v", got, ok)
 	}
-	out, err := exec.Command("env").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := perduretest.Must(exec.Command("env").Output())(t)
 	if all := strings.Join(os.Environ(), "\n") + string(out); strings.Contains(all, "hunter") {
 		t.Error("a child inherits the secret")
 	}

@@ -6,15 +6,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/secrets"
 )
 
 func keysOf(t *testing.T, source secrets.KeySource) *secrets.Keys {
 	t.Helper()
-	keys, err := secrets.NewKeys(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := perduretest.Must(secrets.NewKeys(source))(t)
 	return keys
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
@@ -28,10 +29,7 @@ func (bearers) Authenticate(r *http.Request) (auth.Identity, error) {
 // every run, reads no metrics without being named for them.
 func TestAttackMetrics(t *testing.T) {
 	t.Parallel()
-	told, err := telemetry.Start(t.Context(), telemetry.Options{Prometheus: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	told := perduretest.Must(telemetry.Start(t.Context(), telemetry.Options{Prometheus: true}))(t)
 	t.Cleanup(func() { _ = told.Stop(t.Context()) })
 	everything := auth.Grant{Tools: []string{"*"}, Groups: []string{"*"}}
 	rules := auth.Policy{Rules: []auth.Rule{{Grant: everything}}, Operators: []auth.Grant{everything}}

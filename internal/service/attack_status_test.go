@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A slow reader takes what it is sent when it is let.
@@ -25,10 +26,7 @@ func (r slowReader) Write(p []byte) (int, error) { <-r.let; return r.ResponseRec
 // what backends offer, again and again: it is made once. Others get theirs.
 func TestAttackStatus(t *testing.T) {
 	t.Parallel()
-	pool, err := backends.New(nil, backends.Aggregation{}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := perduretest.Must(backends.New(nil, backends.Aggregation{}, slog.New(slog.DiscardHandler)))(t)
 	s := &Service{shared: &shared{callers: bearers{}, pool: pool, opts: Options{Loaded: &config.Loaded{}}}}
 	ask := func(w http.ResponseWriter, caller string) {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/readyz?verbose", nil)

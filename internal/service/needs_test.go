@@ -84,10 +84,7 @@ func TestIssuerIsNeeded(t *testing.T) {
 	issuer := perduretest.NewIssuer(t)
 	issuer.Down.Store(true)
 	configured := &config.OIDC{OIDCOptions: auth.OIDCOptions{Issuer: issuer.URL, Audience: "https://tools.example.com/mcp"}}
-	callers, err := Callers(config.Auth{OIDC: configured}, "", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	callers := perduretest.Must(Callers(config.Auth{OIDC: configured}, "", slog.New(slog.DiscardHandler)))(t)
 	s := &Service{shared: &shared{callers: callers, opts: Options{Loaded: &config.Loaded{}, Logger: slog.New(slog.DiscardHandler)}}}
 	if got := s.newNeeds(); len(got) != 1 {
 		t.Errorf("a worker has %d needs", len(got))

@@ -7,6 +7,7 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackReloadBesideARestart: what is written for a way of authentication, or for a
@@ -24,10 +25,7 @@ func TestAttackReloadBesideARestart(t *testing.T) {
 	}
 	read, unsafe := backends.EffectRule{Tool: "*", Class: "read"}, backends.EffectRule{Tool: "*", Class: "unsafe"}
 	first := settings("", "http://127.0.0.1:1/mcp", "get", unsafe)
-	common, err := newShared(Options{Loaded: first, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	common := perduretest.Must(newShared(Options{Loaded: first, Logger: slog.New(slog.DiscardHandler)}))(t)
 	s, running := &Service{shared: common}, withoutReloaded(first.Settings)
 	first.Auth.Policy.Exchangeable()
 	may := func(tool string) bool {

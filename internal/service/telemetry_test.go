@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/workflows"
@@ -21,10 +22,7 @@ func TestHistoriesReplayTraced(t *testing.T) {
 	t.Parallel()
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(collector.Close)
-	keys, err := secrets.NewKeys(secrets.FixedKeys([]byte("tests")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := perduretest.Must(secrets.NewKeys(secrets.FixedKeys([]byte("tests"))))(t)
 	told, err := telemetry.Start(t.Context(), telemetry.Options{Endpoint: collector.URL, Traces: true, Metrics: true})
 	if err != nil {
 		t.Fatal(err)

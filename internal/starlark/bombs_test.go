@@ -2,7 +2,6 @@ package starlark_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/starlark"
 )
 
@@ -28,10 +28,7 @@ func TestBombs(t *testing.T) {
 		t.Fatal("no bombs", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		line := 1
 		for _, bomb := range strings.Split(string(text), "---\n") {
 			t.Run(fmt.Sprintf("%s:%d", filepath.Base(file), line), func(t *testing.T) { runBomb(t, bomb) })

@@ -3,7 +3,6 @@ package starlark_test
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	upstream "go.starlark.net/starlark"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/starlark"
 )
 
@@ -111,10 +111,7 @@ func TestPrograms(t *testing.T) {
 		t.Fatal("no files in testdata", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		line := 0
 		for _, part := range strings.SplitAfter(string(text), "\n---\n") {
 			first := line
@@ -279,10 +276,7 @@ func seeds(f *testing.F, patterns ...string) {
 			f.Fatal(pattern, err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
+			text := perduretest.Read(f, file)
 			for _, part := range strings.Split(string(text), "---\n") {
 				f.Add(part)
 			}

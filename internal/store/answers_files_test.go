@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/store"
 )
 
@@ -27,10 +28,7 @@ func TestAnswersFile(t *testing.T) {
 	if first.Answered("a/1") {
 		t.Error("a run of this process counts as one of the process before")
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := perduretest.Must(os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0))(t)
 	if _, err := file.WriteString("+a/3"); err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +58,7 @@ func TestAnswersFile(t *testing.T) {
 
 func openAnswers(t *testing.T, path string) *store.AnswersFile {
 	t.Helper()
-	a, err := store.OpenAnswersFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := perduretest.Must(store.OpenAnswersFile(path))(t)
 	t.Cleanup(func() { _ = a.Close() })
 	return a
 }

@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestFollowWithoutDatabase: an outage of the database is logged once, however often the
 // registry is looked for.
 func TestFollowWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	pool, err := pgxpool.New(t.Context(), "postgres://perdure@127.0.0.1:1/perdure")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := perduretest.Must(pgxpool.New(t.Context(), "postgres://perdure@127.0.0.1:1/perdure"))(t)
 	t.Cleanup(pool.Close)
 	var logged bytes.Buffer
 	r := &postgresRegistry{Postgres: &Postgres{pool: pool, log: slog.New(slog.NewTextHandler(&logged, nil))}}

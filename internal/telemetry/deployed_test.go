@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
@@ -23,10 +23,7 @@ func TestDeployedMetrics(t *testing.T) {
 	name := regexp.MustCompile(`\b(perdure|mcp)_[a-z_]*[a-z]`)
 	suffix := regexp.MustCompile(`_(bucket|count|sum)$`)
 	for _, file := range []string{"../../deploy/helm/perdure/files/alerts.yaml", "../../deploy/helm/perdure/files/dashboard.json", "../../docs/operations.md"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		if strings.HasSuffix(file, ".md") { // of the table
 			text = []byte(strings.Join(regexp.MustCompile("(?m)^\\| `.*$").FindAllString(string(text), -1), "\n"))
 		}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -102,10 +103,7 @@ func TestBudgetKeepsItsSize(t *testing.T) {
 			})
 		}
 		all.Wait()
-		free, err := b.Take(t.Context(), "last", size/2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		free := perduretest.Must(b.Take(t.Context(), "last", size/2))(t)
 		free()
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -30,10 +31,7 @@ func TestConnectionsAreProbed(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	raw, err := (<-accepted.conns).(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := perduretest.Must((<-accepted.conns).(*net.TCPConn).SyscallConn())(t)
 	const userTimeout = 0x12
 	err = raw.Control(func(fd uintptr) {
 		for name, option := range map[string]struct{ level, number, want int }{
@@ -55,10 +53,7 @@ func TestConnectionsAreProbed(t *testing.T) {
 
 func listener(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := perduretest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return l
 }
 
@@ -122,10 +117,7 @@ func TestClientVanishes(t *testing.T) {
 	l := listener(t)
 	go server.Serve(l)
 	for _, path := range []string{"/idle", "/sends"} {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := perduretest.Must(net.Dial("tcp", l.Addr().String()))(t)
 		io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if _, err := bufio.NewReader(c).ReadString('\n'); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -40,20 +41,14 @@ func TestAttackWithoutThePair(t *testing.T) {
 
 func open(t *testing.T, file string) *web.Pair {
 	t.Helper()
-	p, err := web.OpenPair(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(web.OpenPair(file))(t)
 	return p
 }
 
 // exchange sends a byte there and back.
 func exchange(t *testing.T, server, client *tls.Config) error {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := perduretest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		at, err := l.Accept()

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -62,10 +63,7 @@ func TestOriginPolicy(t *testing.T) {
 		{named, loopback, "tools.example:8443", "", true},
 		{named, loopback, "tools.example:8443", "http://localhost:6274", false},
 	} {
-		local, err := net.ResolveTCPAddr("tcp", tc.local)
-		if err != nil {
-			t.Fatal(err)
-		}
+		local := perduretest.Must(net.ResolveTCPAddr("tcp", tc.local))(t)
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local)))
 		r.Host = tc.host
@@ -147,10 +145,7 @@ func answer(t *testing.T, c net.Conn) (status int, body string, header http.Head
 	if err != nil {
 		t.Fatalf("no answer: %v", err)
 	}
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Must(io.ReadAll(r.Body))(t)
 	return r.StatusCode, string(text), r.Header
 }
 
@@ -308,10 +303,7 @@ func TestAttackLargeRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("X-Large", strings.Repeat("x", tc.header))
-		got, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := perduretest.Must(http.DefaultClient.Do(r))(t)
 		got.Body.Close()
 		if got.StatusCode != tc.want {
 			t.Errorf("%d bytes of header, %d of body: %s", tc.header, tc.body, got.Status)

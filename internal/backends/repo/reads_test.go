@@ -9,15 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func TestTools(t *testing.T) {
 	t.Parallel()
 	f := newRepo(t)
-	list, err := f.client.ListTools(t.Context(), mcp.ListToolsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := perduretest.Must(f.client.ListTools(t.Context(), mcp.ListToolsRequest{}))(t)
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)

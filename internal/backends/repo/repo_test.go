@@ -12,6 +12,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A fixture is a temporary repository and a client of its server.
@@ -40,10 +42,7 @@ func newRepo(t *testing.T) *fixture {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := perduretest.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	run(t, dir, "init", "-q", "-b", "main")
 	f := &fixture{t: t, dir: dir}
 	f.open()

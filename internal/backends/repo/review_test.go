@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func TestWriteReview(t *testing.T) {
@@ -23,10 +25,7 @@ func TestWriteReview(t *testing.T) {
 		return map[string]any{"name": name, "title": "A\ntitle", "body": body, "overwrite": overwrite}
 	}
 	content := func() string {
-		data, err := os.ReadFile(filepath.Join(f.dir, ".perdure/reviews/r1.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := perduretest.Read(t, filepath.Join(f.dir, ".perdure/reviews/r1.md"))
 		return string(data)
 	}
 	got := get[reviewResult](f, "write_review", args("r1", "Fine.\n\n", false))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -32,16 +33,10 @@ func TestAttackHiddenToolsByResume(t *testing.T) {
 		req, called := ResumeRequest{Definition: define(calls)}, map[workflows.StepPath]*CalledRun{}
 		_, unfinished := req.Split(was)
 		for path, own := range unfinished {
-			again, err := PlanResume("one/x", "execution", below, own, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := perduretest.Must(PlanResume("one/x", "execution", below, own, nil))(t)
 			called[path] = &CalledRun{Again: again}
 		}
-		plan, err := PlanResume("a/1", "execution", was, req, called)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := perduretest.Must(PlanResume("a/1", "execution", was, req, called))(t)
 		if child, ok := plan.Input.Journal["r"].Kind.(record.Child); ok != kept {
 			t.Errorf("the step calls %s now, and the run of one is kept as %+v", calls, child)
 		}

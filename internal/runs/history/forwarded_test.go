@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -21,10 +22,7 @@ func TestPlanWithoutForwarded(t *testing.T) {
 			Definition: workflows.Pinned{Name: "a", Digest: defs[0].Digest(), Source: defs[0].Source()},
 			Arguments:  json.RawMessage("{}"), Caller: workflows.Caller{Forwarded: kept},
 		}}
-		plan, err := PlanResume("a/1", "execution", was, ResumeRequest{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := perduretest.Must(PlanResume("a/1", "execution", was, ResumeRequest{}, nil))(t)
 		if plan.WithoutForwarded != (kept != "") || plan.Input.Caller.Forwarded != "" {
 			t.Errorf("kept %q: without it %v, resumes with %q", kept, plan.WithoutForwarded, plan.Input.Caller.Forwarded)
 		}
