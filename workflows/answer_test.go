@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -40,10 +41,7 @@ func TestWhatAnswersGive(t *testing.T) {
 			t.Parallel()
 			source := strings.NewReplacer("DEFAULTS", c.defaults, "REQUIRED", "", "CONDITION", quoted(c.condition), "ARGUMENT", quoted(c.argument)).Replace(answeredGate)
 			b := newBench(t, source, `{}`, nil)
-			want, err := json.Marshal(map[string]string{"a": c.want})
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := perduretest.Must(json.Marshal(map[string]string{"a": c.want}))(t)
 			b.env.RegisterDelayedCallback(func() {
 				b.signal(workflows.AnswerSignal, workflows.Answer{ElicitationID: "g#1", Action: c.action, Content: json.RawMessage(c.content),
 					AnsweredBy: "ada", Via: workflows.ViaForm, At: time.Date(2026, 11, 23, 10, 0, 0, 5e8, time.UTC)})
@@ -88,10 +86,7 @@ func TestDefaultResultsOfAnyKind(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, `{name: a, description: d, steps: [{id: s, `+step+`, defaultResults: `+value+`}],
 					output: {properties: {o: {type: string, description: d, value: "{{json .steps.s.output}}"}}}}`, `{}`, map[string]toolFunc{"fail": failing})
-				encoded, err := json.Marshal(want)
-				if err != nil {
-					t.Fatal(err)
-				}
+				encoded := perduretest.Must(json.Marshal(want))(t)
 				if got, failure := b.run(); failure != nil || got != `{"o":`+string(encoded)+`}` {
 					t.Errorf("got %s, %+v, want %s", got, failure, encoded)
 				}

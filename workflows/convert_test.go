@@ -3,7 +3,6 @@ package workflows_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/perdure/perdure/definitions/convert"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -49,10 +49,7 @@ type happening struct {
 // which step a path lies.
 func (w *world) play(t *testing.T, d *definitions.Definition, data string, place func(string) string) *happening {
 	t.Helper()
-	args, err := d.Arguments(json.RawMessage(data)) // with defaults, as a gateway passes them on
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := perduretest.Must(d.Arguments(json.RawMessage(data)))(t)
 	b := benchFor(t, append([]*definitions.Definition{d}, w.others...), string(args), nil)
 	b.env.SetStartTime(time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC))
 	h, attempts := &happening{}, map[string]int{}
@@ -176,10 +173,7 @@ func asScript(t *testing.T, d *definitions.Definition, tools definitions.Tools) 
 		return nil, "", err
 	}
 	converted := convert.Definition(d, text)
-	reread, err := definitions.FromSource(converted.Source())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reread := perduretest.Must(definitions.FromSource(converted.Source()))(t)
 	if err := definitions.Check([]*definitions.Definition{reread}, definitions.CheckOptions{}).Err(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -385,10 +379,7 @@ func TestConvertedLibrary(t *testing.T) {
 		if strings.HasSuffix(file, "_test.yaml") {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		defs, ds := definitions.Parse(file, text)
 		if err := ds.Err(); err != nil {
 			t.Fatal(err)
@@ -407,10 +398,7 @@ func TestConvertedLibrary(t *testing.T) {
 // The open conformance cases that run become scripts as well.
 func TestConvertedConformance(t *testing.T) {
 	t.Parallel()
-	file, err := os.ReadFile("testdata/convert/conformance.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := perduretest.Read(t, "testdata/convert/conformance.jsonl")
 	for line := range strings.Lines(string(file)) {
 		var c struct {
 			Case       string
@@ -440,10 +428,7 @@ func TestConvertedConformance(t *testing.T) {
 // exampleArguments are arguments of each declared type.
 func exampleArguments(t *testing.T, d *definitions.Definition) string {
 	t.Helper()
-	schema, err := template.EncodeValue(d.Parameters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := perduretest.Must(template.EncodeValue(d.Parameters))(t)
 	return exampleOf(t, schema)
 }
 
@@ -474,22 +459,13 @@ func exampleOf(t *testing.T, schema json.RawMessage) string {
 			}
 		}
 	}
-	encoded, err := template.EncodeValue(decoded(t, args))
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := perduretest.Must(template.EncodeValue(decoded(t, args)))(t)
 	return string(encoded)
 }
 
 func decoded(t *testing.T, v any) any {
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := template.DecodeValue(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := perduretest.Must(json.Marshal(v))(t)
+	out := perduretest.Must(template.DecodeValue(data))(t)
 	return out
 }
 

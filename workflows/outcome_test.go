@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -58,10 +58,7 @@ func TestContractOfFailures(t *testing.T) {
 		}
 		code["`"+name+"`"] = words
 	}
-	page, err := os.ReadFile("../docs/contract.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, "../docs/contract.md")
 	told := map[string][2]string{}
 	_, table, _ := strings.Cut(string(page), "| failure of an attempt | `read`, `idempotent`, `keyed` | `unsafe` |\n|---|---|---|\n")
 	for line := range strings.Lines(table) {

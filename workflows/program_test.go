@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -17,10 +18,7 @@ func TestCompiledOncePerSource(t *testing.T) {
 	other := one
 	other.Source = []byte(`{"name":"a","description":"d","steps":[{"id":"s","tool":"other"}]}`)
 	compile := workflows.NewCompiler()
-	first, err := compile(one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := perduretest.Must(compile(one))(t)
 	for range 3 {
 		if again, err := compile(one); err != nil || again != first {
 			t.Fatalf("the same source gives another program, %v", err)

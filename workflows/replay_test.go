@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -20,10 +20,7 @@ import (
 // old ones stay.
 func TestHistoriesReplay(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/histories/*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := perduretest.Must(filepath.Glob("testdata/histories/*.json"))(t)
 	if len(files) == 0 {
 		t.Fatal("no recorded histories")
 	}
@@ -43,10 +40,7 @@ func TestHistoriesReplay(t *testing.T) {
 // not the SDK cancels contexts in the order in which they were made (its flag 9).
 func TestDeadlinesStopInOrder(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/histories/deadlines.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := perduretest.Read(t, "testdata/histories/deadlines.json")
 	history := &historypb.History{}
 	if err := protojson.Unmarshal(data, history); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -212,10 +213,7 @@ return [a, b.ok, agreed]
 	if _, failure := before.run(); failure == nil || failure.Error.Category != codes.CategoryOutcomeUnknown || failure.Error.StepPath != "script/main:5" {
 		t.Fatalf("it ended with %+v", failure)
 	}
-	answer, err := before.env.QueryWorkflow(workflows.RecordQuery)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := perduretest.Must(before.env.QueryWorkflow(workflows.RecordQuery))(t)
 	var journal workflows.RunRecord
 	if err := answer.Get(&journal); err != nil {
 		t.Fatal(err)

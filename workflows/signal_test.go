@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
@@ -22,19 +23,10 @@ func forged(t *testing.T) map[string]any {
 	accept := workflows.Answer{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{}`), AnsweredBy: "ada", Via: workflows.ViaPage, AnswerID: "forged"}
 	good := signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#2", Action: "accept", AnsweredBy: "ada"})
 	decline := signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#1", Action: "decline", AnsweredBy: "ada"})
-	strangers, err := secrets.NewKeys(secrets.FixedKeys([]byte("somebody else's")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ofStrangers, err := workflows.NewSignal(strangers, workflows.AnswerSignal, testRun, accept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strangers := perduretest.Must(secrets.NewKeys(secrets.FixedKeys([]byte("somebody else's"))))(t)
+	ofStrangers := perduretest.Must(workflows.NewSignal(strangers, workflows.AnswerSignal, testRun, accept))(t)
 	moved := func(s workflows.Signal, body any) workflows.Signal {
-		encoded, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := perduretest.Must(json.Marshal(body))(t)
 		return workflows.Signal{Body: encoded, Proof: s.Proof}
 	}
 	_, mac, _ := strings.Cut(ofStrangers.Proof, ".")

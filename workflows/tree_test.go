@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -67,10 +68,7 @@ func compiled(t *testing.T, source string) (all []*definitions.Program) {
 		t.Fatal(err)
 	}
 	for _, d := range defs {
-		program, err := definitions.Compile(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := perduretest.Must(definitions.Compile(d))(t)
 		all = append(all, program)
 	}
 	return all

@@ -2,7 +2,6 @@ package deftest_test
 
 import (
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -94,10 +93,7 @@ func TestCasesFail(t *testing.T) {
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
-			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := perduretest.Read(t, name)
 			var got strings.Builder
 			reporter := &deftest.Reporter{W: &got}
 			for _, res := range runAll(parse(t, filepath.Base(name), string(data))) {

@@ -3,7 +3,6 @@ package deftest
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const manual = "../../docs/testing.md"
@@ -18,10 +18,7 @@ const manual = "../../docs/testing.md"
 // The example of the manual passes.
 func TestManualExample(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, manual)
 	files := map[string]string{}
 	for _, m := range regexp.MustCompile("(?s)```yaml\n# (\\S+\\.yaml)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		files[m[1]] = m[2]
@@ -55,10 +52,7 @@ func TestManualExample(t *testing.T) {
 // The manual has every field that a test file may have.
 func TestManualHasAllFields(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, manual)
 	for _, v := range []any{
 		document{}, toolFile{}, caseFile{}, answer{}, response{}, block{}, expectation{},
 		expectedError{}, expectedCalls{}, expectedCall{}, expectedQuestion{}, expectedDuration{},

@@ -3,7 +3,6 @@ package deftest_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
@@ -27,10 +27,7 @@ func TestExamplesOfThePages(t *testing.T) {
 	for _, page := range pages {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := perduretest.Read(t, filepath.Join("..", "..", "docs", page))
 			examples := readExamples(t, page, string(text))
 			if len(examples) < 5 {
 				t.Fatalf("%s has %d examples", page, len(examples))

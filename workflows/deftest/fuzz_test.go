@@ -3,13 +3,13 @@ package deftest_test
 import (
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
@@ -29,10 +29,7 @@ func addTestFiles(f *testing.F) {
 			f.Fatalf("no files %s: %v", pattern, err)
 		}
 		for _, name := range files {
-			data, err := os.ReadFile(name)
-			if err != nil {
-				f.Fatal(err)
-			}
+			data := perduretest.Read(f, name)
 			f.Add(data)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -54,10 +55,7 @@ func TestPromote(t *testing.T) {
 			for _, path := range c.calls {
 				recording.Calls = append(recording.Calls, RecordedCall{StepPath: path, Tool: c.named, Attempts: 1, Output: json.RawMessage(`{"n":7}`)})
 			}
-			p, err := recording.Promote("promoted", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := perduretest.Must(recording.Promote("promoted", ""))(t)
 			if err := p.Check("promoted.yaml", "promoted_test.yaml"); err != nil {
 				t.Errorf("%v\n%s\n%s", err, p.Definition, p.Test)
 			}

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -78,10 +79,7 @@ func TestRecordingPasses(t *testing.T) {
 		Output: json.RawMessage(`{"all":[{"error":"step each[0]: get failed: no x","index":0,"item":"x","status":"failed"},` +
 			`{"index":1,"item":"y","output":{"got":12345678901234567890},"status":"completed"}],"n":7}`),
 	}
-	text, err := recording.TestFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Must(recording.TestFile())(t)
 	file, diags := Parse("recorded_test.yaml", text, Sources{})
 	if err := diags.Err(); err != nil {
 		t.Fatalf("%v\n%s", err, text)

@@ -1,7 +1,6 @@
 package deftest_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,10 +28,7 @@ func TestUpdate(t *testing.T) {
 	for _, name := range inputs {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
-			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := perduretest.Read(t, name)
 			updated, n, err := deftest.Update(data, runAll(parse(t, name, string(data))))
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows/record"
 )
 
@@ -11,10 +12,7 @@ import (
 // can be carried.
 func FuzzEntry(f *testing.F) {
 	for _, kind := range full {
-		data, err := json.Marshal(record.Entry{Order: 1, Kind: kind})
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := perduretest.Must(json.Marshal(record.Entry{Order: 1, Kind: kind}))(f)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

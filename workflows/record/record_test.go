@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows/record"
 )
 
@@ -50,10 +51,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 		for _, want := range []record.Entry{{Order: 3, Exact: true, Kind: kind}, {Kind: reflect.Zero(reflect.TypeOf(kind)).Interface().(record.Kind)}} {
-			data, err := json.Marshal(want)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := perduretest.Must(json.Marshal(want))(t)
 			var head struct{ Kind string }
 			var got record.Entry
 			if err := json.Unmarshal(data, &head); err != nil || head.Kind == "" {

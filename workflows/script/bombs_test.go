@@ -2,12 +2,12 @@ package script_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/starlark"
 	"github.com/perdure/perdure/workflows/script"
 )
@@ -22,10 +22,7 @@ func TestBombs(t *testing.T) {
 		t.Fatal("no bombs", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		line := 1
 		for _, bomb := range strings.Split(string(text), "---\n") {
 			t.Run(fmt.Sprintf("%s:%d", filepath.Base(file), line), func(t *testing.T) {

@@ -1,13 +1,13 @@
 package script_test
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -24,10 +24,7 @@ func TestFunctionsExist(t *testing.T) {
 // Every builtin has a row in docs/scripts.md, and every row is of a builtin.
 func TestBuiltinsAreDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/scripts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, "../../docs/scripts.md")
 	var documented []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|").FindAllStringSubmatch(string(text), -1) {
 		for _, name := range regexp.MustCompile("`([a-z_]+)").FindAllStringSubmatch(row[1], -1) {

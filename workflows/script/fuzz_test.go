@@ -1,12 +1,12 @@
 package script_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/starlark"
 	"github.com/perdure/perdure/workflows/script"
 )
@@ -15,10 +15,7 @@ import (
 func FuzzRun(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.star")
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := perduretest.Read(f, file)
 		for _, part := range strings.Split(string(text), "---\n") {
 			f.Add(part)
 		}

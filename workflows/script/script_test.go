@@ -1,7 +1,6 @@
 package script_test
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/starlark"
 	"github.com/perdure/perdure/workflows/script"
 )
@@ -24,10 +24,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal("no files in testdata", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		line := 0
 		for _, part := range strings.SplitAfter(string(text), "\n---\n") {
 			first := line
