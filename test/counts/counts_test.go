@@ -5,7 +5,6 @@ package counts_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"net/http"
@@ -21,11 +20,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/workflows"
 )
-
-var update = flag.Bool("update", false, "write testdata/baseline.json anew")
 
 type mcpMux map[string]http.Handler
 
@@ -80,7 +78,7 @@ func TestRunsCost(t *testing.T) {
 		}
 	}
 	now["modern_approval"] = h.count(t, h.modern, "unsafe_approval", nil, 10)
-	if *update {
+	if *perduretest.Update {
 		written, err := json.MarshalIndent(now, "", "  ")
 		if err == nil {
 			err = os.WriteFile(baseline, append(written, '\n'), 0o644)
@@ -189,10 +187,7 @@ func (h *house) history(t *testing.T, of workflow.Execution) *historypb.History 
 	t.Helper()
 	history := &historypb.History{}
 	for events := h.temporal.GetWorkflowHistory(t.Context(), of.ID, of.RunID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
-		e, err := events.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := perduretest.Must(events.Next())(t)
 		history.Events = append(history.Events, e)
 	}
 	return history
@@ -201,10 +196,7 @@ func (h *house) history(t *testing.T, of workflow.Execution) *historypb.History 
 // allocations are those of a replay of a run.
 func allocations(t *testing.T, history *historypb.History) int {
 	t.Helper()
-	keys, err := secrets.NewKeys(secrets.FixedKeys([]byte("counts")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := perduretest.Must(secrets.NewKeys(secrets.FixedKeys([]byte("counts"))))(t)
 	replayer := worker.NewWorkflowReplayer()
 	workflows.Register(replayer, workflows.Trust{Keys: keys})
 	return int(testing.AllocsPerRun(1, func() {

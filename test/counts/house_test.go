@@ -21,6 +21,7 @@ import (
 
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
@@ -57,10 +58,7 @@ func dial(t *testing.T, server *devserver.Server, o temporal.Options) temporal.C
 	t.Helper()
 	o.HostPort, o.Logger = server.Address(), quiet
 	o.ConnectionOptions.TLS, o.ConnectionOptions.GrpcCompression = server.TLS(), &temporal.GrpcCompressionNone{}
-	c, err := temporal.Dial(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := perduretest.Must(temporal.Dial(o))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -68,18 +66,12 @@ func dial(t *testing.T, server *devserver.Server, o temporal.Options) temporal.C
 // serve serves the composite tools of a configuration, as perdure dev does.
 func (h *house) serve(t *testing.T, server *devserver.Server, loaded *config.Loaded) (address string) {
 	t.Helper()
-	keys, err := secrets.NewKeys(secrets.FixedKeys([]byte("counts")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := perduretest.Must(secrets.NewKeys(secrets.FixedKeys([]byte("counts"))))(t)
 	options := temporal.Options{Interceptors: h.meter.interceptors()}
 	options.ConnectionOptions.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(h.meter.request)}
 	guard := service.NewGuard(&options, 3, false, keys, (*telemetry.Telemetry)(nil), quiet)
 	news := service.NewNews(&options)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := perduretest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s, err := service.New(service.Options{
 		Loaded: loaded, Temporal: dial(t, server, options), Namespace: temporal.DefaultNamespace, Keys: keys, Guard: guard, News: news, Worker: true,
 		Gateway: &service.GatewayOptions{Keys: service.Keys{Signing: []byte(strings.Repeat("k", 32)), Proofs: keys}, PublicURL: service.WebURL("http://" + listener.Addr().String())},
@@ -105,10 +97,7 @@ func (h *house) serve(t *testing.T, server *devserver.Server, loaded *config.Loa
 // configure loads a configuration with the shapes for each backend.
 func configure(t *testing.T, url, others string) *config.Loaded {
 	t.Helper()
-	shapes, err := os.ReadFile("testdata/shapes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	shapes := perduretest.Read(t, "testdata/shapes.yaml")
 	text := "name: counts\nincomingAuth: {type: anonymous}\nbackends:\n" +
 		"  - {name: unsafe, url: " + url + "/unsafe/mcp, transport: streamable-http}\n" +
 		"  - {name: reads, url: " + url + "/reads/mcp, transport: streamable-http, effects: [{tool: count, class: unsafe}, {tool: '*', class: read}]}\n" +
@@ -162,10 +151,7 @@ func items(n any) []map[string]any {
 // connect opens a client that accepts what it is asked.
 func connect(t *testing.T, url, version string, options ...transport.StreamableHTTPCOption) *client.Client {
 	t.Helper()
-	over, err := transport.NewStreamableHTTP(url, append(options, transport.WithLogger(quiet))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	over := perduretest.Must(transport.NewStreamableHTTP(url, append(options, transport.WithLogger(quiet))...))(t)
 	eras := []client.ClientOption{client.WithElicitationHandler(accepting{})}
 	if version == mcp.LATEST_LEGACY_PROTOCOL_VERSION {
 		eras = append(eras, client.WithLegacyProtocolOnly())

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const source = `package a
@@ -47,10 +49,7 @@ func TestCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m, err := count(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := perduretest.Must(count(root))(t)
 	if len(m.packages) != 1 || *m.packages[0] != (pkg{path: "a", code: 16 + longFile + 1 + 5, tests: 3, files: 4}) {
 		t.Errorf("packages: %+v", *m.packages[0])
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -13,10 +14,7 @@ func TestStart(t *testing.T) {
 	t.Parallel()
 	for range 2 {
 		s := pgtest.Start(t)
-		c, err := pgx.Connect(t.Context(), s.URL("postgres"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := perduretest.Must(pgx.Connect(t.Context(), s.URL("postgres")))(t)
 		defer c.Close(t.Context())
 		if _, err := c.Exec(t.Context(), "create database mine"); err != nil {
 			t.Error(err)

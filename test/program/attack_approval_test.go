@@ -49,10 +49,7 @@ compositeTools:
 type fetcher struct{ browser *http.Client }
 
 func newFetcher(t *testing.T) *fetcher {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := perduretest.Must(cookiejar.New(nil))(t)
 	return &fetcher{&http.Client{Jar: jar, Timeout: patience}}
 }
 
@@ -104,10 +101,7 @@ func (a agent) fetch(t *testing.T, method, url, body string, headers ...string) 
 // gated starts a run that asks, and gives its ID and page.
 func (a agent) gated(t *testing.T, tool string) (id, page string) {
 	t.Helper()
-	result, err := toolCall{name: tool}.by(t.Context(), a.client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := perduretest.Must(toolCall{name: tool}.by(t.Context(), a.client))(t)
 	found := regexp.MustCompile(`runId":"(` + tool + `/\w+)`).FindStringSubmatch(strings.ReplaceAll(asJSON(t, result), `\"`, `"`))
 	if found == nil {
 		t.Fatalf("no run in %s", asJSON(t, result))
@@ -142,10 +136,7 @@ func TestAttackApprovalByFetching(t *testing.T) {
 	answer := url.Values{"question": {"approval#1"}, "action": {"accept"}, "token": {"x"}}.Encode()
 	stamped := url.Values{"question": {"approval#1"}, "action": {"accept"},
 		"token": {auth.NewStamps("approvals form", time.Hour, []byte("a guess"), nil).Sign(time.Now(), "anonymous", id, "approval#1")}}.Encode()
-	file, err := os.ReadFile(filepath.Join(dir, ".perdure", "dev.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := perduretest.Read(t, filepath.Join(dir, ".perdure", "dev.json"))
 	if code := regexp.MustCompile(`code=|key|token`).Find(file); code != nil {
 		t.Errorf("dev.json says how to get in: %s", file)
 	}

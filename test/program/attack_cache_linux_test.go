@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const waitingDefinition = `
@@ -59,10 +61,7 @@ func TestAttackRunsOfManyValues(t *testing.T) {
 			}
 		}
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.serving.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := perduretest.Read(t, fmt.Sprintf("/proc/%d/status", d.serving.PID()))
 	peak, err := strconv.Atoi(regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindStringSubmatch(string(status))[1])
 	if err != nil || peak>>10 > 2*limit {
 		t.Errorf("%d runs took the process to %d MB, %v", count, peak>>10, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
@@ -141,10 +142,7 @@ func newKillerTest(t *testing.T) *killerTest {
 	t.Cleanup(server.Stop)
 	temporal := &temporalServer{t: t, address: server.Address(), env: web.PairEnvironment(devserver.KeyFile(data))}
 	k := &killerTest{replicas: prepareReplicas(t, temporal, "default", "--call-patience", "0s")}
-	config, err := os.OpenFile(filepath.Join(k.dir, "perdure.yaml"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := perduretest.Must(os.OpenFile(filepath.Join(k.dir, "perdure.yaml"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	if _, err := config.WriteString(killerDefinitions); err != nil || config.Close() != nil {
 		t.Fatal(err)
 	}

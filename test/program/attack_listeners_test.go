@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -35,10 +36,7 @@ func TestAttackListeners(t *testing.T) {
 	dev := newDev(t, dir, "--config", "perdure.yaml", "--ui-listen", free(), "--temporal-listen", free(), "--metrics-listen", free())
 	dev.env = append(dev.env, "PERDURE_DUMPABLE=1") // its sockets are looked at
 	dev.start()
-	at, err := readDevFile(filepath.Join(dir, ".perdure"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := perduretest.Must(readDevFile(filepath.Join(dir, ".perdure")))(t)
 	roles := map[string]*process{"dev": &dev.process}
 	for role, flags := range map[string][]string{
 		"gateway": {"--listen", "--key-file=key", "--metrics-listen=" + free()},
@@ -115,10 +113,7 @@ func attackByHTTP(t *testing.T, role, address string) {
 func sockets(t *testing.T, pid int) []string {
 	t.Helper()
 	own := map[string]bool{}
-	descriptors, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	descriptors := perduretest.Must(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
 	for _, d := range descriptors {
 		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, d.Name()))
 		if inode, ok := strings.CutPrefix(target, "socket:["); err == nil && ok {
@@ -144,10 +139,7 @@ func sockets(t *testing.T, pid int) []string {
 
 func procTable(t *testing.T, file string) (rows [][]string) {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := perduretest.Must(os.Open(file))(t)
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Scan() // the head
@@ -162,16 +154,10 @@ func procTable(t *testing.T, file string) (rows [][]string) {
 func parseAddress(t *testing.T, text string) string {
 	t.Helper()
 	host, port, _ := strings.Cut(text, ":")
-	ip, err := hex.DecodeString(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ip := perduretest.Must(hex.DecodeString(host))(t)
 	for word := range slices.Chunk(ip, 4) {
 		slices.Reverse(word)
 	}
-	number, err := strconv.ParseUint(port, 16, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := perduretest.Must(strconv.ParseUint(port, 16, 16))(t)
 	return net.JoinHostPort(net.IP(ip).String(), fmt.Sprint(number))
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/topology"
 )
 
@@ -66,10 +67,7 @@ func TestAttackSecretsOfTheProcess(t *testing.T) {
 			return err == nil && strings.Contains(output.String(), "may not start it as user 424242, group 4242")
 		})
 		read := func(name string) string {
-			text, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := perduretest.Read(t, filepath.Join(dir, name))
 			return string(text)
 		}
 		for _, name := range []string{"own", "inherited"} {
@@ -106,15 +104,9 @@ func asNobody(t *testing.T, dir string, args ...string) *exec.Cmd {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	from, err := os.Open(cmd.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := perduretest.Must(os.Open(cmd.Path))(t)
 	defer from.Close()
-	to, err := os.OpenFile(filepath.Join(bin, "perdure"), os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := perduretest.Must(os.OpenFile(filepath.Join(bin, "perdure"), os.O_CREATE|os.O_WRONLY, 0o755))(t)
 	if _, err := io.Copy(to, from); err != nil {
 		t.Fatal(err)
 	}

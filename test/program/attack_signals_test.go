@@ -20,6 +20,7 @@ import (
 
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/web"
@@ -97,10 +98,7 @@ func siegeOfDev(t *testing.T, env ...string) *siege {
 	d := newDev(t, dir, "--config", "perdure.yaml")
 	d.env = append(d.env, env...)
 	d.start()
-	at, err := readDevFile(filepath.Join(dir, ".perdure"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := perduretest.Must(readDevFile(filepath.Join(dir, ".perdure")))(t)
 	s.reach(at.Temporal, filepath.Join(dir, ".perdure"))
 	s.url, s.keyFile, s.sealed = d.url(), filepath.Join(dir, ".perdure", "key"), len(env) > 0
 	s.command = func(args ...string) (string, error) {
@@ -126,10 +124,7 @@ func siegeOfProduction(t *testing.T, env ...string) *siege {
 	}
 	t.Cleanup(func() { temporal.Stop() })
 	for command, listen := range map[string]string{"gateway": "--listen", "worker": "--health-listen"} {
-		address, err := pgtest.FreeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := perduretest.Must(pgtest.FreeAddress())(t)
 		p := &process{t: t, dir: dir, address: address, env: env, args: []string{command, "--config", "perdure.yaml",
 			"--address", temporal.Address(), "--key-file", "key", listen, address}}
 		if command == "gateway" {

@@ -18,6 +18,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -121,10 +122,7 @@ func (l *stopLab) replay(t *testing.T, id runs.RunID) {
 	history := &historypb.History{}
 	events := l.temporal.GetWorkflowHistory(t.Context(), string(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		event, err := events.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		event := perduretest.Must(events.Next())(t)
 		history.Events = append(history.Events, event)
 		if called := event.GetChildWorkflowExecutionStartedEventAttributes(); called != nil {
 			l.replay(t, runs.RunID(called.GetWorkflowExecution().GetWorkflowId()))

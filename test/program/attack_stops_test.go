@@ -27,6 +27,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -288,10 +289,7 @@ func (l *stopLab) events(t *testing.T, id runs.RunID) (kinds []enums.EventType) 
 	t.Helper()
 	history := l.temporal.GetWorkflowHistory(t.Context(), string(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for history.HasNext() {
-		e, err := history.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := perduretest.Must(history.Next())(t)
 		kinds = append(kinds, e.EventType)
 	}
 	return kinds
@@ -464,10 +462,7 @@ func TestAttackStoppedRunBeforeItIsSent(t *testing.T) {
 	t.Parallel()
 	l := newStopLab(t)
 	backend := serveFakes(t, map[string]fakeTool{"be_write": structuredAnswer(`{}`)})
-	behind, err := url.Parse(backend.web.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	behind := perduretest.Must(url.Parse(backend.web.URL))(t)
 	through := httputil.NewSingleHostReverseProxy(behind)
 	came, open := make(chan struct{}, 10), make(chan struct{})
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,16 +7,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // docs/contract.md names the tests that show each promise; they must exist.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	tests := testNames(t)
-	contract, err := os.ReadFile(filepath.Join("..", "..", "docs", "contract.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	contract := perduretest.Read(t, filepath.Join("..", "..", "docs", "contract.md"))
 	promises := 0
 	for _, line := range strings.Split(string(contract), "\n") {
 		cells := strings.Split(line, "|")
@@ -41,10 +40,7 @@ func TestContract(t *testing.T) {
 func TestOperationsAreShown(t *testing.T) {
 	t.Parallel()
 	tests := testNames(t)
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, filepath.Join("..", "..", "docs", "operations.md"))
 	named := regexp.MustCompile("`(Test\\w+)(?:/(\\w+))?`")
 	for _, name := range named.FindAllStringSubmatch(string(page), -1) {
 		if script := filepath.Join("testdata", "script", name[2]+".txtar"); !tests[name[1]] || name[2] != "" && !exists(script) {
@@ -117,10 +113,7 @@ func promised(page string) (promises []string) {
 func TestAttacksAreThere(t *testing.T) {
 	t.Parallel()
 	tests := testNames(t)
-	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := perduretest.Read(t, filepath.Join("..", "..", "Makefile"))
 	_, list, _ := strings.Cut(string(makefile), "\nATTACKS  := $(strip ")
 	list, _, _ = strings.Cut(list, ")")
 	names := strings.Fields(strings.ReplaceAll(list, "\\\n", " "))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // newBrowser starts a browser in which JavaScript is off.
@@ -62,10 +64,7 @@ func TestApprovalInABrowser(t *testing.T) {
 	repository := newRepository(t)
 	d := startSealedDev(t, repository)
 	c := d.dial(t, legacy, nil)
-	result, err := toolCall{name: "prepare_review"}.by(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := perduretest.Must(toolCall{name: "prepare_review"}.by(t.Context(), c))(t)
 	told := asJSON(t, result.Content)
 	link := regexp.MustCompile(`http://\S+/approvals/(prepare_review/\w+)`).FindStringSubmatch(told)
 	if link == nil {
@@ -120,10 +119,7 @@ func TestApprovalInABrowser(t *testing.T) {
 	if len(files) != 1 {
 		t.Fatalf("reviews: %v", files)
 	}
-	review, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	review := perduretest.Read(t, files[0])
 	contains(string(review), "approve", "Looks <b>good</b>.")
 	contains(show("result", chromedp.Navigate(link[0])), "completed", "Result", `"decision": "accept"`)
 	list, _, _ := strings.Cut(link[0], "/prepare_review")

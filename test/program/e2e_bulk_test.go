@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // badOrder takes the id of a payment for JSON, which it is not.
@@ -50,10 +52,7 @@ func (o operator) types(t *testing.T, line string) (string, error) {
 // documented are the commands of a section of docs/operations.md, in order.
 func documented(t *testing.T, heading string) (lines []string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, "../../docs/operations.md")
 	_, section, found := strings.Cut(string(page), "### "+heading+"\n")
 	if !found {
 		t.Fatalf("docs/operations.md has no section %q", heading)

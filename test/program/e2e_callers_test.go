@@ -175,21 +175,12 @@ func TestCallers(t *testing.T) {
 // ask sends an empty request.
 func ask(t *testing.T, url, method, token string) (status int, challenge, body string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := perduretest.Must(http.NewRequestWithContext(t.Context(), method, url, nil))(t)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := perduretest.Must(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, response.Header.Get("WWW-Authenticate"), string(text)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -35,10 +36,7 @@ func TestToolsChange(t *testing.T) {
 	}
 	define("first", asks)
 	define("later", "{id: a, tool: late_tool}")
-	late, err := pgtest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	late := perduretest.Must(pgtest.FreeAddress())(t)
 	putFile(t, filepath.Join(dir, "perdure.yaml"), "backends: [{name: late, transport: streamable-http, url: \"http://"+late+"/mcp\"}]\n")
 	d := startDev(t, dir, "--config", "perdure.yaml", "--definitions", "defs")
 
@@ -96,10 +94,7 @@ func serveLate(t *testing.T, address string) {
 	t.Helper()
 	backend := mcpserver.NewMCPServer("late", "1", mcpserver.WithToolCapabilities(true))
 	backend.AddTool(mcp.NewTool("tool", mcp.WithDescription("d")), nil)
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := perduretest.Must(net.Listen("tcp", address))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcpserver.NewStreamableHTTPServer(backend))
 	web := &http.Server{Handler: mux}
@@ -110,10 +105,7 @@ func serveLate(t *testing.T, address string) {
 // definitionsError is what /readyz?verbose says of changed definitions.
 func (d *devProcess) definitionsError(t *testing.T) string {
 	t.Helper()
-	response, err := http.Get("http://" + d.address + "/readyz?verbose")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := perduretest.Must(http.Get("http://" + d.address + "/readyz?verbose"))(t)
 	defer response.Body.Close()
 	var status struct {
 		DefinitionsError string `json:"definitionsError"`
@@ -154,10 +146,7 @@ func listenAt(t *testing.T, url, version string) *listening {
 		//lint:ignore SA1019 which is how clients of that era listen
 		options = append(options, transport.WithContinuousListening())
 	}
-	wire, err := transport.NewStreamableHTTP(url, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wire := perduretest.Must(transport.NewStreamableHTTP(url, options...))(t)
 	l := &listening{Client: client.NewClient(wire), version: version, changed: make(chan struct{}, 100)}
 	l.OnNotification(func(n mcp.JSONRPCNotification) {
 		if n.Method == string(mcp.MethodNotificationToolsListChanged) {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestClients calls a composite tool that asks with the clients of others, each
@@ -33,10 +35,7 @@ func TestClients(t *testing.T) {
 			return nil, ctx.Err()
 		},
 	})
-	config, err := os.ReadFile("testdata/clients/perdure.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := perduretest.Read(t, "testdata/clients/perdure.yaml")
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), string(config)+f.configuration("[{tool: look, class: read}]"))
 	d := startDev(t, dir, "--config", "perdure.yaml")
@@ -200,14 +199,8 @@ type scriptLine struct {
 func startScript(t *testing.T, name string, args ...string) *script {
 	t.Helper()
 	cmd := group("testdata/clients", exec.Command("node", append([]string{name}, args...)...))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := perduretest.Must(cmd.StdinPipe())(t)
+	out := perduretest.Must(cmd.StdoutPipe())(t)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
 	if err := cmd.Start(); err != nil {
@@ -312,10 +305,7 @@ type inspector struct {
 
 func newInspector(t *testing.T, modules string) inspector {
 	t.Helper()
-	home, err := os.MkdirTemp("", "inspector") // shorter than t.TempDir: there will be a socket in it
-	if err != nil {
-		t.Fatal(err)
-	}
+	home := perduretest.Must(os.MkdirTemp("", "inspector"))(t)
 	i := inspector{t: t, modules: modules, home: home}
 	t.Cleanup(func() {
 		_ = i.command("mcpdo", "daemon", "stop").Run() // there may be none

@@ -22,6 +22,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 )
@@ -150,10 +151,7 @@ compositeTools:
 		}
 		request.Header.Set("Authorization", "Bearer alice-token-of-the-test")
 		request.Header.Set("X-Namespace", r.namespace)
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := perduretest.Must(http.DefaultClient.Do(request))(t)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusForbidden || !strings.Contains(string(body), r.want) {
@@ -172,15 +170,9 @@ func (d *devProcess) payloadsOf(t *testing.T, id string, of func(*historypb.Hist
 	t.Helper()
 	events := d.temporal(t).GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		event, err := events.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		event := perduretest.Must(events.Next())(t)
 		if found := of(event); found != nil {
-			text, err := protojson.Marshal(found)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := perduretest.Must(protojson.Marshal(found))(t)
 			return string(text)
 		}
 	}
@@ -195,10 +187,7 @@ func (d *devProcess) temporal(t *testing.T) client.Client {
 	if err != nil || dev == nil {
 		t.Fatalf("no dev: %v", err)
 	}
-	pair, err := web.LoadPair(temporalKey(filepath.Join(d.dir, ".perdure")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := perduretest.Must(web.LoadPair(temporalKey(filepath.Join(d.dir, ".perdure"))))(t)
 	c, err := client.Dial(client.Options{HostPort: dev.Temporal, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 		ConnectionOptions: client.ConnectionOptions{TLS: pair.Client()}})
 	if err != nil {
@@ -210,9 +199,6 @@ func (d *devProcess) temporal(t *testing.T) client.Client {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	address, err := pgtest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := perduretest.Must(pgtest.FreeAddress())(t)
 	return address
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // composedDefinitions are a tool that clients call, and one that only it calls,
@@ -145,10 +147,7 @@ func TestComposition(t *testing.T) {
 			if err != nil || !result.IsError {
 				t.Fatalf("%s: %+v, %v", version, result, err)
 			}
-			meta, err := json.Marshal(result.Meta)
-			if err != nil {
-				t.Fatal(err)
-			}
+			meta := perduretest.Must(json.Marshal(result.Meta))(t)
 			for _, part := range []string{`"code":"tool_error"`, `"category":"tool"`, `the disk is full`, `"step_id":"review"`, `"stepPath":"review/write"`, `"retryable":true`,
 				`"perdure/partial":{"review/look":{"read":"` + key + `"},"review/ok":`} {
 				if !strings.Contains(string(meta), part) {

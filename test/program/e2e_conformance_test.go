@@ -22,6 +22,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestConformance has the official suite check the gateway against what each
@@ -41,10 +43,7 @@ func TestConformance(t *testing.T) {
 		fixtures.CloseClientConnections()
 		fixtures.Close()
 	})
-	config, err := os.ReadFile("testdata/conformance/perdure.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := perduretest.Read(t, "testdata/conformance/perdure.yaml")
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), strings.ReplaceAll(string(config), "$FIXTURES", fixtures.URL+"/mcp"))
 	d := startDev(t, dir, "--config", "perdure.yaml")
@@ -98,16 +97,10 @@ type conformanceCheck struct {
 // readConformance reads what a run of the suite has left: the checks by scenario.
 func readConformance(t *testing.T, results string) map[string][]conformanceCheck {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(results, "server-*", "checks.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := perduretest.Must(filepath.Glob(filepath.Join(results, "server-*", "checks.json")))(t)
 	scenarios := map[string][]conformanceCheck{}
 	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := perduretest.Read(t, file)
 		var checks []conformanceCheck
 		if err := json.Unmarshal(raw, &checks); err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -130,18 +123,12 @@ var conformanceRun = regexp.MustCompile(`^server-(.*)-\d{4}-\d\d-\d\dT[\d-]*Z$`)
 // explains.
 func expectedFailures(t *testing.T, revision string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata/conformance", revision+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, filepath.Join("testdata/conformance", revision+".yaml"))
 	var expected struct{ Server []string }
 	if err := yaml.Unmarshal(text, &expected); err != nil {
 		t.Fatal(err)
 	}
-	explained, err := os.ReadFile("../../docs/rough_edges.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	explained := perduretest.Read(t, "../../docs/rough_edges.md")
 	for line := range strings.Lines(string(text)) {
 		entry, reason, _ := strings.Cut(strings.TrimSpace(line), " # ")
 		if strings.HasPrefix(entry, "- ") && !strings.Contains(strings.ToLower(string(explained)), "- *"+strings.ToLower(reason)+".*") {

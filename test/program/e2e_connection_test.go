@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A strictTemporal speaks TLS only and takes nobody's API key. It notes what it
@@ -56,22 +58,13 @@ func (s *strictTemporal) DescribeNamespace(ctx context.Context, r *workflowservi
 // serve gives the address and the file of the certificate that is to be trusted.
 func (s *strictTemporal) serve(t *testing.T) (address, certificate string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := perduretest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"temporal.test"},
 		IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := perduretest.Must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	listener := perduretest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})))
 	workflowservice.RegisterWorkflowServiceServer(server, s)
 	go func() { _ = server.Serve(listener) }() // until it is stopped

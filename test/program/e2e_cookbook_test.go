@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestCookbookFiles runs the file of docs/cookbook.md for the filesystem server: all
@@ -13,10 +15,7 @@ import (
 func TestCookbookFiles(t *testing.T) {
 	t.Parallel()
 	servers := npmServers(t)
-	folder, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := perduretest.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	block := regexp.MustCompile("(?s)```yaml\n(name: files\n.*?)```").FindStringSubmatch(readText(t, "../../docs/cookbook.md"))
 	config := strings.NewReplacer(
 		"command: npx", "command: node",

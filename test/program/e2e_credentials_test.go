@@ -287,10 +287,7 @@ func TestCredentialsBetweenProcesses(t *testing.T) {
 	putFile(t, filepath.Join(dir, "gateway.key"), newer+older)
 	putFile(t, filepath.Join(dir, "worker.key"), older+newer)
 	part := func(command, listen string, flags ...string) *process {
-		address, err := pgtest.FreeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := perduretest.Must(pgtest.FreeAddress())(t)
 		args := append([]string{command, "--config", "perdure.yaml", "--address", temporal.Address(), "--key-file", command + ".key", listen, address}, flags...)
 		return &process{t: t, dir: dir, address: address, args: args,
 			env: append(web.PairEnvironment(devserver.KeyFile(runsDir)), "PLANTED_HEADER="+headerSecret, "PLANTED_EXCHANGE="+exchangeSecret, "PERDURE_DATABASE_URL="+url)}
@@ -338,10 +335,7 @@ func TestCredentialsBetweenProcesses(t *testing.T) {
 // dumpGrants is all that is in the table, as text.
 func dumpGrants(t *testing.T, url string) string {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := perduretest.Must(pgx.Connect(t.Context(), url))(t)
 	defer c.Close(context.Background())
 	var all bytes.Buffer
 	if _, err := c.PgConn().CopyTo(t.Context(), &all, "copy (select *, encode(sealed, 'escape') from perdure.grants) to stdout"); err != nil {
@@ -400,19 +394,13 @@ func (d *devProcess) histories(t *testing.T) string {
 	t.Helper()
 	d.start()
 	c := d.temporal(t)
-	list, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := perduretest.Must(c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{}))(t)
 	var all strings.Builder
 	for _, info := range list.Executions {
 		encoded(t, &all, info)
 		events := c.GetWorkflowHistory(t.Context(), info.Execution.WorkflowId, info.Execution.RunId, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
-			e, err := events.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := perduretest.Must(events.Next())(t)
 			encoded(t, &all, e)
 		}
 	}
@@ -422,9 +410,6 @@ func (d *devProcess) histories(t *testing.T) string {
 // encoded writes a message as it is kept: JSON within it is in clear.
 func encoded(t *testing.T, to *strings.Builder, m proto.Message) {
 	t.Helper()
-	raw, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := perduretest.Must(proto.Marshal(m))(t)
 	to.Write(raw)
 }

@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology"
 )
@@ -70,10 +71,7 @@ func composedCommands(t *testing.T) (commands []deployedCommand) {
 
 func chartCommands(t *testing.T) (commands []deployedCommand) {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/check/testdata/pods.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, "../../deploy/check/testdata/pods.yaml")
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var manifest struct {
@@ -115,10 +113,7 @@ type deployment struct {
 // files are what is mounted.
 func (d *deployment) files(t *testing.T, tokens bool) {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/perdure.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, "../../deploy/perdure.yaml")
 	config := string(text)
 	if tokens {
 		config += "incomingAuth: {type: token, tokenFile: tokens.yaml}\n"
@@ -144,10 +139,7 @@ func (d *deployment) here(t *testing.T, command deployedCommand) (args []string,
 	mounted := strings.NewReplacer("/etc/perdure-definitions", "definitions", "/etc/perdure/", "", "/run/secrets/perdure/", "")
 	for _, arg := range command.args {
 		if m := listens.FindStringSubmatch(arg); m != nil {
-			free, err := pgtest.FreeAddress()
-			if err != nil {
-				t.Fatal(err)
-			}
+			free := perduretest.Must(pgtest.FreeAddress())(t)
 			if arg = m[1] + free; m[2] != "9464" {
 				address = free
 			}

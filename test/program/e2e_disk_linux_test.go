@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/topology"
 )
 
@@ -27,10 +28,7 @@ func TestFullDiskOfDev(t *testing.T) {
 	d := startDev(t, dir, "--data", filepath.Join(disk, "data"))
 
 	filler := filepath.Join(disk, "filler")
-	f, err := os.Create(filler)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := perduretest.Must(os.Create(filler))(t)
 	defer f.Close()
 	block := make([]byte, 4<<10)
 	until(t, "dev not to be ready", func() bool {

@@ -15,6 +15,8 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const encryptedTools = `incomingAuth: {type: token, tokenFile: tokens.yaml}
@@ -176,10 +178,7 @@ func (d *devProcess) checkCodec(t *testing.T, keys, id, argument string) {
 		if tc.token != "" {
 			r.Header.Set("Authorization", "Bearer "+tc.token)
 		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := perduretest.Must(http.DefaultClient.Do(r))(t)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		var opened commonpb.Payloads

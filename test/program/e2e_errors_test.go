@@ -23,6 +23,7 @@ import (
 	temporal "go.temporal.io/sdk/client"
 
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/topology/clients"
 )
 
@@ -282,10 +283,7 @@ func endRun(ctx context.Context, c temporal.Client, run, how string) error {
 // status.
 func refusing(t *testing.T, target string, status map[string]int) string {
 	t.Helper()
-	to, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := perduretest.Must(url.Parse(target))(t)
 	through := httputil.NewSingleHostReverseProxy(to)
 	through.FlushInterval = -1
 	through.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }

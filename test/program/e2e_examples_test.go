@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // pullRequest are the arguments of the examples about pull requests.
@@ -263,10 +265,7 @@ func TestExamples(t *testing.T) {
 // inline, as the guides have it, the others as files.
 func serveExamples(t *testing.T, f *fakeServers) *devProcess {
 	t.Helper()
-	examples, err := filepath.Abs("testdata/e2e/examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	examples := perduretest.Must(filepath.Abs("testdata/e2e/examples"))(t)
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), `
 name: examples
@@ -299,10 +298,7 @@ func (e exampleCase) check(t *testing.T, result *mcp.CallToolResult) {
 }
 
 func everyExampleIsCalled(t *testing.T) {
-	files, err := os.ReadDir("testdata/e2e/examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := perduretest.Must(os.ReadDir("testdata/e2e/examples"))(t)
 	for _, file := range files {
 		tool := strings.TrimSuffix(file.Name(), ".yaml")
 		if !slices.ContainsFunc(exampleCases, func(e exampleCase) bool { return strings.HasPrefix(e.name+"/", tool+"/") }) {

@@ -17,6 +17,8 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const forwardedSecret = "planted-forwarded-s3cret"
@@ -96,10 +98,7 @@ compositeTools:
 		var request mcp.CallToolRequest
 		request.Params.Name, request.Params.Arguments = tool, arguments
 		request.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{"acme.example/trip": "planted-trip-s3cret", "other.example/x": "no"}}
-		result, err := c.CallTool(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := perduretest.Must(c.CallTool(t.Context(), request))(t)
 		return asJSON(t, result.Content) + asJSON(t, result.Meta)
 	}
 	const want = "key=" + forwardedSecret + " other= trace=" + trace + " trip=planted-trip-s3cret secret=<nil>"

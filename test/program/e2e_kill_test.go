@@ -14,6 +14,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // killDefinitions are five reads, a question and a write, with a step in
@@ -373,10 +375,7 @@ func (w *killWorld) outcomeUnknown(t *testing.T) {
 func TestKillPrepareReview(t *testing.T) {
 	t.Parallel()
 	repository := newRepository(t)
-	definition, err := filepath.Abs("../../definitions/library/prepare_review.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	definition := perduretest.Must(filepath.Abs("../../definitions/library/prepare_review.yaml"))(t)
 	putFile(t, filepath.Join(repository, ".perdure", "perdure.yaml"), `
 backends:
   - name: repo
@@ -415,10 +414,7 @@ backends:
 	if files, _ := filepath.Glob(filepath.Join(repository, ".perdure/reviews/*")); len(files) != 1 {
 		t.Errorf("reviews: %v", files)
 	}
-	requests, err := os.ReadFile(filepath.Join(repository, ".perdure/requests.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	requests := perduretest.Read(t, filepath.Join(repository, ".perdure/requests.jsonl"))
 	for _, tool := range []string{"info", "log", "diff", "changed_files", "contributors", "write_review"} {
 		if n := calls(requests, tool); n != 1 {
 			t.Errorf("the backend was asked for %s %d times", tool, n)

@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -181,10 +182,7 @@ compositeTools:
 // backendPID is the process that the backend was last started as.
 func backendPID(t *testing.T, repository string) int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, ".perdure/pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, filepath.Join(repository, ".perdure/pid"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // half written: looked at again
 	return pid
 }
@@ -196,10 +194,7 @@ func serveHello(t *testing.T, address string) {
 	hello.AddTool(mcp.NewTool("hello", mcp.WithString("branch")), func(_ context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return structured(request.GetArguments()), nil
 	})
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := perduretest.Must(net.Listen("tcp", address))(t)
 	web := &http.Server{Handler: mcpserver.NewStreamableHTTPServer(hello), ReadHeaderTimeout: time.Second}
 	go func() { _ = web.Serve(listener) }() // until it is closed
 	t.Cleanup(func() { _ = web.Close() })

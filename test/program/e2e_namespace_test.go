@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -25,10 +26,7 @@ func TestDatabaseOfAnotherNamespace(t *testing.T) {
 	wrong.args = slices.Clone(wrong.args)
 	wrong.args[slices.Index(wrong.args, "--namespace")+1] = "other"
 	count := func(table string) (n int) {
-		c, err := pgx.Connect(t.Context(), pg.URL("perdure"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := perduretest.Must(pgx.Connect(t.Context(), pg.URL("perdure")))(t)
 		defer c.Close(t.Context())
 		if err := c.QueryRow(t.Context(), "select count(*) from perdure."+table).Scan(&n); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology"
 )
@@ -30,10 +31,7 @@ func npmServers(t *testing.T) string {
 // PERDURE_TEST_REQUIRE says npm.
 func npmPackage(t *testing.T, set, name string) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("testdata", set, "node_modules", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := perduretest.Must(filepath.Abs(filepath.Join("testdata", set, "node_modules", name)))(t)
 	_, noNode := exec.LookPath("node")
 	_, noPackage := os.Stat(dir)
 	if noNode == nil && noPackage == nil {
@@ -51,14 +49,8 @@ func npmPackage(t *testing.T, set, name string) string {
 func TestNPMServers(t *testing.T) {
 	t.Parallel()
 	servers := npmServers(t)
-	folder, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := os.ReadFile("testdata/e2e/npm/perdure.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := perduretest.Must(filepath.EvalSymlinks(t.TempDir()))(t)
+	config := perduretest.Read(t, "testdata/e2e/npm/perdure.yaml")
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), strings.NewReplacer(
 		"$SERVERS", servers, "$FOLDER", folder, "$EVERYTHING", serveEverything(t, servers)).Replace(string(config)))
@@ -127,10 +119,7 @@ func TestNPMServers(t *testing.T) {
 // serveEverything starts server-everything over HTTP and gives its address.
 func serveEverything(t *testing.T, servers string) string {
 	t.Helper()
-	address, err := pgtest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := perduretest.Must(pgtest.FreeAddress())(t)
 	_, port, _ := net.SplitHostPort(address)
 	cmd := group(t.TempDir(), exec.Command("node", filepath.Join(servers, "server-everything/dist/index.js"), "streamableHttp"))
 	cmd.Env = append(cmd.Env, "PORT="+port)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology"
 	"github.com/perdure/perdure/test/topology/clients"
@@ -97,20 +97,14 @@ func TestBlipOfABackend(t *testing.T) {
 // plainDefinitions.
 func (r *replicas) linkBackend(t *testing.T) *topology.Link {
 	t.Helper()
-	address, err := pgtest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := perduretest.Must(pgtest.FreeAddress())(t)
 	link, err := topology.NewLink("processes to backend", address, r.backend.web.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(link.Close)
 	file := filepath.Join(r.dir, "perdure.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, file)
 	putFile(t, file, strings.ReplaceAll(string(text), r.backend.web.URL, "http://"+address)+plainDefinitions)
 	return link
 }
@@ -138,10 +132,7 @@ func launchMeasured(t *testing.T) (*topology.PostgreSQL, *replicas) {
 	execute(t, pg, "postgres", "create database perdure")
 	r := prepareDatabaseReplicas(t, pg)
 	file := filepath.Join(r.dir, "perdure.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, file)
 	putFile(t, file, string(text)+plainDefinitions+"telemetry: {metricsEnabled: true, enablePrometheusMetricsPath: true}\n")
 	r.launch()
 	return pg, r
@@ -243,10 +234,7 @@ func TestManyWhoLook(t *testing.T) {
 	r := prepareReplicas(t, newTemporal(t), "many", "--call-patience", "100ms")
 	var metrics [2]string
 	for i, p := range r.gateways {
-		address, err := pgtest.FreeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := perduretest.Must(pgtest.FreeAddress())(t)
 		metrics[i] = "http://" + address + "/metrics"
 		p.args = append(p.args, "--metrics-listen", address)
 	}
@@ -258,10 +246,7 @@ func TestManyWhoLook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	approver, err := clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	approver := perduretest.Must(clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken))(t)
 	var group sync.WaitGroup
 	for range pages {
 		group.Go(func() {
@@ -356,15 +341,9 @@ func TestGatewayStartsWhileABackendIsAway(t *testing.T) {
 	r.launch()
 	c := dial(t, r.balancer(t).url(), legacy, nil)
 	done := toolCall{name: "put", arguments: map[string]any{"key": "done"}, key: "done"}
-	first, err := done.by(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := perduretest.Must(done.by(t.Context(), c))(t)
 	until(t, "the write", func() bool { return r.backend.count("be_write", "done:ok") == 1 })
-	asked, err := keyed("review", "asked").by(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	asked := perduretest.Must(keyed("review", "asked").by(t.Context(), c))(t)
 	id := r.handle(t, asked)
 	r.gates(t, "asked", 1)
 
@@ -393,10 +372,7 @@ func TestGatewayStartsWhileABackendIsAway(t *testing.T) {
 	if err != nil || again.IsError && !strings.Contains(asJSON(t, again), "goes on") {
 		t.Errorf("the same call, which gave %s before: %v, %s", asJSON(t, first), err, asJSON(t, again))
 	}
-	approver, err := clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	approver := perduretest.Must(clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken))(t)
 	if err := approver.Answer(t.Context(), b.web.URL+"/approvals/"+id, "", "accept", map[string]string{"verdict": "ok"}); err != nil {
 		t.Errorf("answering: %v", err)
 	}
@@ -440,10 +416,7 @@ func TestToolsOutliveTheirProcess(t *testing.T) {
 	if err != nil || !strings.Contains(asJSON(t, direct), "backend is down") {
 		t.Errorf("a direct call: %v, %s", err, asJSON(t, direct))
 	}
-	waiting, err := keyed("put", "new").by(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	waiting := perduretest.Must(keyed("put", "new").by(t.Context(), c))(t)
 	id := r.handle(t, waiting)
 	until(t, "the run to wait for the backend", func() bool {
 		out, err := r.perdure(t, "runs", "list", "--waiting", "backend")
@@ -459,10 +432,7 @@ func TestToolsOutliveTheirProcess(t *testing.T) {
 // queried is the number that a query gives.
 func queried(t *testing.T, pg *topology.PostgreSQL, database, query string) (n int) {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), pg.URL(database))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := perduretest.Must(pgx.Connect(t.Context(), pg.URL(database)))(t)
 	defer c.Close(context.WithoutCancel(t.Context()))
 	if err := c.QueryRow(t.Context(), query).Scan(&n); err != nil {
 		t.Fatal(err)
@@ -474,10 +444,7 @@ func queried(t *testing.T, pg *topology.PostgreSQL, database, query string) (n i
 // list of runs.
 func TestQueriesOfTheManual(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := perduretest.Read(t, "../../docs/operations.md")
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), `compositeTools:
   - {name: asks, description: Asks., steps: [{id: ask, type: elicitation, message: "Go on?", timeout: 1h, schema: {type: object, properties: {}}}]}

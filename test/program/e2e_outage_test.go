@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology"
 )
@@ -59,14 +60,8 @@ compositeTools:
         for: {type: string, description: For whom, value: "{{.params.for}}"}
 `)
 	d := startDev(t, dir, "--config", "perdure.yaml")
-	address, err := pgtest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	link, err := topology.NewLink("clients to gateway", address, d.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := perduretest.Must(pgtest.FreeAddress())(t)
+	link := perduretest.Must(topology.NewLink("clients to gateway", address, d.address))(t)
 	t.Cleanup(link.Close)
 	url := "http://" + address + endpoint
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology"
 )
@@ -28,10 +29,7 @@ func TestRestore(t *testing.T) {
 	b := r.balancer(t)
 	ids := map[string]string{}
 	for _, tool := range []string{"review", "stages", "pair"} {
-		result, err := keyed(tool, tool).by(t.Context(), dial(t, b.url(), legacy, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := perduretest.Must(keyed(tool, tool).by(t.Context(), dial(t, b.url(), legacy, nil)))(t)
 		ids[tool] = r.handle(t, result)
 	}
 	r.answer(t, ids["stages"], "first")
@@ -160,10 +158,7 @@ func openGate(t *testing.T, run string) string {
 
 func execute(t *testing.T, pg *topology.PostgreSQL, database, statement string) {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), pg.URL(database))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := perduretest.Must(pgx.Connect(t.Context(), pg.URL(database)))(t)
 	defer c.Close(context.WithoutCancel(t.Context()))
 	if _, err := c.Exec(t.Context(), statement); err != nil {
 		t.Fatal(err)
@@ -181,10 +176,7 @@ func TestProduction(t *testing.T) {
 		r.completed(t, "review", key, keyed("review", key).must(t, dial(t, p.URL+endpoint, version, approves)))
 	}
 	for _, page := range []string{p.URL + "/approvals", p.UIURL + "/namespaces/default/workflows", p.UIURL + "/api/v1/namespaces/default/workflows"} {
-		response, err := http.Get(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := perduretest.Must(http.Get(page))(t)
 		response.Body.Close()
 		if response.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", page, response.Status)

@@ -21,6 +21,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology"
 	"github.com/perdure/perdure/test/topology/clients"
@@ -137,10 +138,7 @@ type devProcess struct{ process }
 // newDev prepares dev in a directory; --listen and --ui-listen are given to it.
 func newDev(t *testing.T, dir string, args ...string) *devProcess {
 	t.Helper()
-	address, err := pgtest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := perduretest.Must(pgtest.FreeAddress())(t)
 	args = append([]string{"dev", "--listen", address, "--ui-listen", "", "--temporal-listen", "127.0.0.1:0"}, args...)
 	return &devProcess{process{t: t, dir: dir, address: address, args: args}}
 }
@@ -413,10 +411,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := perduretest.Must(json.Marshal(v))(t)
 	return string(raw)
 }
 
@@ -474,10 +469,7 @@ func newRepository(t *testing.T) string {
 // names gives the tools that a client sees.
 func names(t *testing.T, c *client.Client) []string {
 	t.Helper()
-	list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := perduretest.Must(c.ListTools(t.Context(), mcp.ListToolsRequest{}))(t)
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
@@ -489,10 +481,7 @@ func names(t *testing.T, c *client.Client) []string {
 // approver is the person at the terminal of dev, signed in to the approvals page.
 func (d *devProcess) approver(t *testing.T) *clients.Approver {
 	t.Helper()
-	a, err := clients.SignInByLink(t.Context(), d.signInLink(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := perduretest.Must(clients.SignInByLink(t.Context(), d.signInLink(t)))(t)
 	return a
 }
 

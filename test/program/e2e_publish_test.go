@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
@@ -94,10 +95,7 @@ publishing: {versions: [{tool: gate, version: "1.0", as: gate_v1_0}]}
 `)
 	putFile(t, filepath.Join(p.dir, "key"), strings.Repeat("0123456789abcdef", 4)+"\n")
 	part := func(command, listen string, flags ...string) *process {
-		address, err := pgtest.FreeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := perduretest.Must(pgtest.FreeAddress())(t)
 		args := append([]string{command, "--config", "perdure.yaml", "--address", temporal.Address(), listen, address}, flags...)
 		started := &process{t: t, dir: p.dir, address: address, args: args, env: append(p.env, "PERDURE_DATABASE_URL="+database)}
 		started.launch()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/client"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -69,10 +70,7 @@ func readmeBlocks(t *testing.T) []readmeBlock {
 
 func readText(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, file)
 	return string(text)
 }
 
@@ -391,10 +389,7 @@ func TestReadmeNames(t *testing.T) {
 // TestLinks follows the links of README.md and docs to files and their headings.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	docs, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := perduretest.Must(filepath.Glob("../../docs/*.md"))(t)
 	index := readText(t, "../../docs/index.md")
 	for _, page := range append(docs, "../../README.md") {
 		if name := filepath.Base(page); name != "index.md" && !strings.Contains(index, name+")") {

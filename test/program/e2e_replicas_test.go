@@ -17,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology/clients"
 )
@@ -207,10 +208,7 @@ func (r *replicas) write(_ context.Context, arguments map[string]any) (*mcp.Call
 // once.
 func (r *replicas) wrote(t *testing.T, key string, want ...string) {
 	t.Helper()
-	all, err := os.ReadFile(r.writes.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := perduretest.Read(t, r.writes.Name())
 	var got []string
 	for line := range strings.Lines(string(all)) {
 		if line = strings.TrimSpace(line); line == key || strings.HasPrefix(line, key+":") || strings.HasPrefix(line, key+"-") {
@@ -350,10 +348,7 @@ func (r *replicas) notAsked(t *testing.T, version, tool string, gates int) {
 	b := r.balancer(t)
 	c := dial(t, b.url(), version, nil)
 	key := "muted-" + version + "-" + tool
-	result, err := keyed(tool, key).by(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := perduretest.Must(keyed(tool, key).by(t.Context(), c))(t)
 	id := r.handle(t, result)
 	open := 1
 	if tool == "pair" {
@@ -463,18 +458,12 @@ func (r *replicas) modernTask(t *testing.T, tool string) {
 func (r *replicas) onThePage(t *testing.T) {
 	b := r.balancer(t)
 	c := dial(t, b.url(), legacy, nil)
-	result, err := keyed("review", "page").by(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := perduretest.Must(keyed("review", "page").by(t.Context(), c))(t)
 	id := r.handle(t, result)
 	if link := "/approvals/" + id; !strings.Contains(asJSON(t, result), link) {
 		t.Errorf("the handle has no link %s: %s", link, asJSON(t, result))
 	}
-	approver, err := clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	approver := perduretest.Must(clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken))(t)
 	if err := approver.Answer(t.Context(), b.web.URL+"/approvals/"+id, "", "accept", map[string]string{"verdict": "ok"}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"go.temporal.io/api/history/v1"
 	temporalclient "go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // plantedTimer is what runs have in their histories that another build than
@@ -281,10 +283,7 @@ func (r *replicas) promote(t *testing.T, build string) {
 // builds are the states of the builds, with their numbers of workers.
 func (r *replicas) builds(t *testing.T) map[string]string {
 	t.Helper()
-	out, err := r.perdure(t, "rollout", "status", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := perduretest.Must(r.perdure(t, "rollout", "status", "-o", "json"))(t)
 	var list []struct {
 		ID, State string
 		Workers   int

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A ruleCase is an entry of testdata/e2e/rules.yaml: a definition, and what
@@ -64,10 +64,7 @@ func TestRules(t *testing.T) {
 	var cases []ruleCase
 	var document yaml.Node
 	const file = "testdata/e2e/rules.yaml"
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := perduretest.Read(t, file)
 	if err := yaml.Unmarshal(data, &document); err != nil {
 		t.Fatal(err)
 	}
@@ -81,10 +78,7 @@ func TestRules(t *testing.T) {
 	for _, version := range []string{legacy, modern} {
 		asked := &questions{}
 		s := d.exact(t, version, asked)
-		tools, err := s.tools(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tools := perduretest.Must(s.tools(t.Context()))(t)
 		for _, c := range cases {
 			t.Run(version+"/"+c.Rule, func(t *testing.T) {
 				if c.Absent != "" {
@@ -108,10 +102,7 @@ func ruleConfiguration(t *testing.T, backend *exactBackend, cases []ruleCase) st
 	for _, c := range cases {
 		composites = append(composites, c.Define)
 	}
-	text, err := yaml.Marshal(composites)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Must(yaml.Marshal(composites))(t)
 	return fmt.Sprintf(`
 backends:
   - {name: be, transport: streamable-http, url: %q, trustAnnotations: true, effects: [{tool: shaky, class: idempotent}]}

@@ -83,10 +83,7 @@ func (s plantedSecrets) absentFromDatabases(t *testing.T, pg *topology.PostgreSQ
 		if err := pg.Text(t.Context(), database, file); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := perduretest.Read(t, file)
 		s.absent(t, "the database "+database, text)
 		found = found || indexOf(text, clear) >= 0
 	}
@@ -137,17 +134,11 @@ func (s plantedSecrets) absentFromTemporal(t *testing.T, address, namespace stri
 	plain := false // whether what runs hold can be found at all
 	for _, run := range list.Executions {
 		id := run.Execution.WorkflowId
-		described, err := c.DescribeWorkflowExecution(t.Context(), id, run.Execution.RunId)
-		if err != nil {
-			t.Fatal(err)
-		}
+		described := perduretest.Must(c.DescribeWorkflowExecution(t.Context(), id, run.Execution.RunId))(t)
 		s.absentFromMessage(t, id, described)
 		events := c.GetWorkflowHistory(t.Context(), id, run.Execution.RunId, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
-			event, err := events.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			event := perduretest.Must(events.Next())(t)
 			plain = s.absentFromMessage(t, fmt.Sprintf("%s, event %d %s", id, event.EventId, event.EventType), event) || plain
 		}
 	}
@@ -159,14 +150,8 @@ func (s plantedSecrets) absentFromTemporal(t *testing.T, address, namespace stri
 // absentFromMessage also says whether the name of a tool is found.
 func (s plantedSecrets) absentFromMessage(t *testing.T, where string, m proto.Message) (plain bool) {
 	t.Helper()
-	raw, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := protojson.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := perduretest.Must(proto.Marshal(m))(t)
+	text := perduretest.Must(protojson.Marshal(m))(t)
 	s.absent(t, where, raw)
 	s.absent(t, where+" as JSON", text)
 	return bytes.Contains(raw, []byte("be_read"))
@@ -288,10 +273,7 @@ func TestNoSecrets(t *testing.T) {
 			if err != nil || dev == nil {
 				t.Fatalf("no dev in %s: %v", dir, err)
 			}
-			pair, err := web.LoadPair(temporalKey(filepath.Join(dir, ".perdure")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			pair := perduretest.Must(web.LoadPair(temporalKey(filepath.Join(dir, ".perdure"))))(t)
 			planted.absentFromTemporal(t, dev.Temporal, dev.Namespace, pair.Client())
 			if got := fakes.authorized(); len(got) == 0 || slices.ContainsFunc(got, func(c string) bool { return c != outgoingValue }) {
 				t.Errorf("the backend got the credentials %q", got)

@@ -54,10 +54,7 @@ authorization:
 		t.Fatal(err)
 	}
 	ann := initialize(t, client.NewClient(calls), modern)
-	result, err := toolCall{name: "release"}.by(t.Context(), ann)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := perduretest.Must(toolCall{name: "release"}.by(t.Context(), ann))(t)
 	link := regexp.MustCompile(`http://\S+/approvals/(release/\w+)`).FindStringSubmatch(asJSON(t, result.Content))
 	if link == nil {
 		t.Fatalf("there is no link in %s", asJSON(t, result.Content))
@@ -105,20 +102,14 @@ type person struct{ browser *http.Client }
 
 func newPerson(t *testing.T) *person {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := perduretest.Must(cookiejar.New(nil))(t)
 	return &person{&http.Client{Jar: jar, Timeout: patience}}
 }
 
 // open shows the page at a URL, wherever that leads.
 func (p *person) open(t *testing.T, url string) (page string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := perduretest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	return p.do(t, request)
 }
 
@@ -135,14 +126,8 @@ func (p *person) send(t *testing.T, url string, form url.Values) (page string) {
 
 func (p *person) do(t *testing.T, request *http.Request) (page string) {
 	t.Helper()
-	response, err := p.browser.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := perduretest.Must(p.browser.Do(request))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := perduretest.Must(io.ReadAll(response.Body))(t)
 	return string(body)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // longer than the 30 s after which common clients, proxies and libraries think
@@ -65,10 +67,7 @@ func TestThirtyFiveSeconds(t *testing.T) {
 	atOnce := func(name string, f func(*testing.T)) { cases.Go(func() { t.Run(name, f) }) }
 
 	atOnce("a person, on the stream", func(t *testing.T) {
-		raw, err := newResumer(t, d.url(), slowly).call(t.Context(), 1, "ask", `{}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := perduretest.Must(newResumer(t, d.url(), slowly).call(t.Context(), 1, "ask", `{}`))(t)
 		sameJSON(t, "the result", structuredContent(raw), late)
 	})
 	atOnce("a person, by input_required", func(t *testing.T) {

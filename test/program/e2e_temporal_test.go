@@ -3,6 +3,7 @@ package program_test
 import (
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology"
 )
@@ -26,10 +27,7 @@ func newTemporal(t *testing.T) *temporalServer {
 // newTemporalOn starts a Temporal on what there is in a PostgreSQL.
 func newTemporalOn(t *testing.T, pg *topology.PostgreSQL) *temporalServer {
 	t.Helper()
-	serving, err := topology.NewTemporal([]string{topology.TemporalProgram}, pg.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	serving := perduretest.Must(topology.NewTemporal([]string{topology.TemporalProgram}, pg.Address))(t)
 	s := &temporalServer{t: t, address: serving.Address, serving: serving}
 	s.start()
 	return s

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hinshun/vt10x"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/topology"
 )
 
@@ -39,10 +40,7 @@ func startInTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 	var unlock, number int32
 	ioctl(t, keys, syscall.TIOCSPTLCK, &unlock)
 	ioctl(t, keys, syscall.TIOCGPTN, &number)
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tty := perduretest.Must(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 	defer tty.Close()
 	size := [4]uint16{terminalRows, terminalColumns}
 	ioctl(t, keys, syscall.TIOCSWINSZ, &size)

@@ -18,6 +18,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestLargeValues passes 50 MB from a tool through a run to its client, which is
@@ -81,10 +83,7 @@ func TestLargeValues(t *testing.T) {
 	again := d.dial(t, modern, nil)
 	var request mcp.ReadResourceRequest
 	request.Params.URI = link.URI
-	read, err := again.ReadResource(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := perduretest.Must(again.ReadResource(t.Context(), request))(t)
 	var got struct{ Text string }
 	contents, _ := read.Contents[0].(mcp.TextResourceContents)
 	if err := json.Unmarshal([]byte(contents.Text), &got); err != nil || got.Text != large {
@@ -187,10 +186,7 @@ func TestValuesOfACalledRunThatIsGone(t *testing.T) {
 		t.Fatalf("the called run: %v, %v", list, err)
 	}
 	marks := func(name string) []string {
-		found, err := filepath.Glob(filepath.Join(dir, ".perdure", "values", "*", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := perduretest.Must(filepath.Glob(filepath.Join(dir, ".perdure", "values", "*", name)))(t)
 		return found
 	}
 	sweep := func(awaited string, done func() bool) { // at the start, of what was looked at an hour ago

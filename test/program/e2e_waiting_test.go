@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/topology/clients"
 )
 
@@ -28,10 +29,7 @@ func TestManyWait(t *testing.T) {
 	}
 	r := prepareReplicas(t, newTemporal(t), "waiting")
 	file := filepath.Join(r.dir, "perdure.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, file)
 	putFile(t, file, "quotas: {openRuns: 1000000, runsPerMinute: 1000000, waitingRuns: 1000000, requests: 100000}\n"+
 		"telemetry: {enablePrometheusMetricsPath: true}\n"+string(text))
 	r.launch()

@@ -26,6 +26,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -327,16 +328,10 @@ func save(t *testing.T, c client.Client, id runs.RunID, file string) {
 	history := &historypb.History{}
 	events := c.GetWorkflowHistory(t.Context(), string(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		event, err := events.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		event := perduretest.Must(events.Next())(t)
 		history.Events = append(history.Events, event)
 	}
-	data, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(history)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := perduretest.Must(protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(history))(t)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}

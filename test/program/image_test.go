@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // mostOfImage bounds the program of the image, in bytes.
@@ -25,18 +27,12 @@ func TestImage(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	binary, err := elf.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := perduretest.Must(elf.Open(program))(t)
 	defer binary.Close()
 	if libraries, err := binary.ImportedLibraries(); err != nil || len(libraries) > 0 || binary.Section(".interp") != nil {
 		t.Errorf("it is not static: it wants %v, %v", libraries, err)
 	}
-	info, err := buildinfo.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := perduretest.Must(buildinfo.ReadFile(program))(t)
 	for _, module := range info.Deps {
 		if module.Path == "go.temporal.io/server" || strings.HasPrefix(module.Path, "github.com/temporalio/ui-server") {
 			t.Errorf("it has %s in it", module.Path)
@@ -59,10 +55,7 @@ func TestImage(t *testing.T) {
 // which is put elsewhere.
 func imageBuild(t *testing.T, program string) string {
 	t.Helper()
-	file, err := os.ReadFile("../../deploy/Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := perduretest.Read(t, "../../deploy/Dockerfile")
 	found := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 GOOS=\$TARGETOS GOARCH=\$TARGETARCH go build .*)-o /perdure (\./cmd/perdure)$`).FindStringSubmatch(string(file))
 	if found == nil {
 		t.Fatal("deploy/Dockerfile does not build ./cmd/perdure")

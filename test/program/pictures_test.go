@@ -85,10 +85,7 @@ func photographPage(t *testing.T, r *reader) {
 		chromedp.WaitVisible(chromedp.CSS(`button[value="accept"]`))); err != nil {
 		t.Fatal(err)
 	}
-	picture, err := chromedp.Run(browser, chromedp.FullScreenshot(100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	picture := perduretest.Must(chromedp.Run(browser, chromedp.FullScreenshot(100)))(t)
 	if err := os.WriteFile(filepath.Join(images, "approval.png"), picture, 0o644); err != nil {
 		t.Fatal(err)
 	}

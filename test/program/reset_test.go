@@ -27,6 +27,7 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -70,10 +71,7 @@ func sealedClient(t *testing.T, of client.Client, keys string, more ...func(*cli
 	for _, change := range more {
 		change(&options)
 	}
-	c, err := client.NewClientFromExistingWithContext(t.Context(), of, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := perduretest.Must(client.NewClientFromExistingWithContext(t.Context(), of, options))(t)
 	return c, options.DataConverter
 }
 
@@ -230,10 +228,7 @@ func TestAttackResetOfWhatWasUndone(t *testing.T) {
 	t.Parallel()
 	u := startUndoing(t)
 	u.decline()
-	first, err := u.temporal.DescribeWorkflowExecution(t.Context(), string(u.id), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := perduretest.Must(u.temporal.DescribeWorkflowExecution(t.Context(), string(u.id), ""))(t)
 	resetTo(t, u.temporal, string(u.id), "", "first task") // which finds that it was undone
 	nextEvent(t, u.door, u.id, &u.seq, runs.EventDone)
 	resetTo(t, u.temporal, string(u.id), first.WorkflowExecutionInfo.Execution.RunId, "after the question")
@@ -317,10 +312,7 @@ func resetTo(t *testing.T, c client.Client, id, execution, point string) {
 	history := c.GetWorkflowHistory(t.Context(), id, execution, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	open := false
 	for history.HasNext() {
-		e, err := history.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := perduretest.Must(history.Next())(t)
 		switch {
 		case e.EventType == enums.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
 			if open = true; to == 0 && point == "the question" {

@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -94,10 +95,7 @@ func TestCompletedAfterCancel(t *testing.T) {
 func cancelling(t *testing.T, door *runs.Client, id runs.RunID) {
 	t.Helper()
 	until(t, "the run to take note of its cancel", func() bool {
-		run, err := door.Get(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := perduretest.Must(door.Get(t.Context(), id))(t)
 		return run.Cancelling
 	})
 }

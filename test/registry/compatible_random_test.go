@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 )
 
@@ -57,10 +58,7 @@ func TestDriftOfRandomResults(t *testing.T) {
 		if _, err := kept.Publish(t.Context(), registry.Publisher{By: "ada", Tools: toolsOf(tool)}, request(text)); err != nil {
 			t.Fatal(err)
 		}
-		entry, err := kept.Resolve(definitions.Reference{Name: fmt.Sprintf("n%d", seed)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := perduretest.Must(kept.Resolve(definitions.Reference{Name: fmt.Sprintf("n%d", seed)}))(t)
 		tool.OutputSchema = mustJSON(now)
 		drifted := entry.Drift(toolsOf(tool))
 		if len(drifted) > 0 && drifted[0].State == registry.Breaking {
@@ -98,10 +96,7 @@ func mustJSON(v any) json.RawMessage {
 
 func compiled(t *testing.T, schema map[string]any) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(mustJSON(schema)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := perduretest.Must(jsonschema.UnmarshalJSON(bytes.NewReader(mustJSON(schema))))(t)
 	c := jsonschema.NewCompiler()
 	if err := c.AddResource("s.json", doc); err != nil {
 		t.Fatal(err)

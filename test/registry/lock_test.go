@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 )
 
@@ -92,10 +93,7 @@ func TestDriftOfComputedNames(t *testing.T) {
 		if err != nil || report.Diagnostics.HasErrors() {
 			t.Fatalf("%v, %+v", err, report)
 		}
-		entry, err := r.Resolve(definitions.Reference{Name: "any"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := perduretest.Must(r.Resolve(definitions.Reference{Name: "any"}))(t)
 		var locked []string
 		for _, l := range entry.Lock {
 			locked = append(locked, fmt.Sprint(l.Tool, " ", l.Computed))

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 )
 
@@ -37,14 +38,8 @@ func published(t *testing.T, r *registry.Registry, files ...registry.File) *regi
 // in it, and its text.
 func loaded(t *testing.T, r *registry.Registry, reference string) (version, text string) {
 	t.Helper()
-	ref, err := definitions.ParseReference(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := r.Resolve(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := perduretest.Must(definitions.ParseReference(reference))(t)
+	e := perduretest.Must(r.Resolve(ref))(t)
 	for _, m := range e.Definition.Scripts().Published() {
 		if m.Name == "text.star" {
 			if want := (&definitions.Module{Name: m.Name, Version: m.Version, Text: e.Definition.Modules[m.Load]}).Digest(); m.Digest != want {
@@ -87,10 +82,7 @@ func TestModulesArePinned(t *testing.T) {
 		if version, _ := loaded(t, open(), "slugs@1.2.0"); version != "1.0.0" {
 			t.Errorf("slugs 1.2.0 has %s, want the one that is not deprecated", version)
 		}
-		e, err := r.Resolve(definitions.Reference{Name: "slugs", Version: "1.1.0"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := perduretest.Must(r.Resolve(definitions.Reference{Name: "slugs", Version: "1.1.0"}))(t)
 		if drift := r.ModuleDrift(e, func(name string) bool { return name == "text.star" }); len(drift) != 1 || drift[0].Deprecated != "wrong" {
 			t.Errorf("the drift of slugs 1.1.0 is %+v", drift)
 		}
@@ -182,10 +174,7 @@ func TestModulesOfOthers(t *testing.T) {
 		r := open()
 		published(t, r, text("1.0.0", ""))
 		ben := registry.Publisher{By: "ben", Tools: toolsOf(say), MayRead: func(name string) bool { return name != "text.star" }}
-		report, err := r.Publish(t.Context(), ben, of(slugs("1.0.0", "text.star@^1.0")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		report := perduretest.Must(r.Publish(t.Context(), ben, of(slugs("1.0.0", "text.star@^1.0"))))(t)
 		if said := report.Diagnostics.Err(); said == nil || !strings.Contains(said.Error(), "published module text.star not found") {
 			t.Errorf("ben is told %v", said)
 		}
@@ -199,10 +188,7 @@ func TestPinsAreHeldAgainstWhatIsPublished(t *testing.T) {
 	forEachStore(t, func(t *testing.T, open func() *registry.Registry) {
 		r := open()
 		published(t, r, text("1.0.0", ""), slugs("1.0.0", "text.star@^1.0"))
-		e, err := r.Resolve(definitions.Reference{Name: "slugs"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := perduretest.Must(r.Resolve(definitions.Reference{Name: "slugs"}))(t)
 		shown := registry.File{Name: "shown.yaml", Text: string(e.Definition.Source())}
 		if again := published(t, r, shown); again.Publications[0].New {
 			t.Error("what is shown is something else")

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/test/pgtest"
@@ -24,10 +25,7 @@ import (
 func forEachStore(t *testing.T, f func(t *testing.T, open func() *registry.Registry)) {
 	t.Run("file", func(t *testing.T) {
 		t.Parallel()
-		kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := perduretest.Must(store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl")))(t)
 		t.Cleanup(kept.Close)
 		f(t, func() *registry.Registry { return newRegistry(t, kept) })
 	})
@@ -35,10 +33,7 @@ func forEachStore(t *testing.T, f func(t *testing.T, open func() *registry.Regis
 		t.Parallel()
 		url := pgtest.Start(t).URL("postgres")
 		f(t, func() *registry.Registry {
-			p, err := store.OpenPostgres(t.Context(), url, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := perduretest.Must(store.OpenPostgres(t.Context(), url, nil, nil))(t)
 			t.Cleanup(p.Close)
 			return newRegistry(t, p.Registry())
 		})
@@ -48,10 +43,7 @@ func forEachStore(t *testing.T, f func(t *testing.T, open func() *registry.Regis
 // memoryRegistry is a registry of one process.
 func memoryRegistry(t *testing.T) *registry.Registry {
 	t.Helper()
-	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := perduretest.Must(store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl")))(t)
 	t.Cleanup(kept.Close)
 	return newRegistry(t, kept)
 }
@@ -123,10 +115,7 @@ func request(texts ...string) registry.Request {
 // publish publishes, and fails the test where that is refused.
 func publish(t *testing.T, r *registry.Registry, texts ...string) *registry.Report {
 	t.Helper()
-	report, err := r.Publish(t.Context(), ada, request(texts...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := perduretest.Must(r.Publish(t.Context(), ada, request(texts...)))(t)
 	if report.Diagnostics.HasErrors() {
 		t.Fatalf("refused: %v", report.Diagnostics)
 	}
@@ -136,10 +125,7 @@ func publish(t *testing.T, r *registry.Registry, texts ...string) *registry.Repo
 // refused publishes what is refused with a diagnostic, of which it gives the text.
 func refused(t *testing.T, r *registry.Registry, q registry.Request, check string) string {
 	t.Helper()
-	report, err := r.Publish(t.Context(), ada, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := perduretest.Must(r.Publish(t.Context(), ada, q))(t)
 	for _, d := range report.Diagnostics {
 		if d.Check == check && d.Severity == definitions.SeverityError {
 			return d.String()
@@ -151,10 +137,7 @@ func refused(t *testing.T, r *registry.Registry, q registry.Request, check strin
 
 func check(t *testing.T, r *registry.Registry, reference, want string) {
 	t.Helper()
-	ref, err := definitions.ParseReference(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := perduretest.Must(definitions.ParseReference(reference))(t)
 	got := "none"
 	if e, err := r.Resolve(ref); err == nil {
 		got = e.Definition.Version
@@ -257,10 +240,7 @@ func TestRefusedPublications(t *testing.T) {
 				p := ada
 				p.May = func(name string) bool { return name != "theirs" }
 				p.Taken = func(d *definitions.Definition) string { return strings.TrimPrefix(d.Name, "a") }
-				report, err := r.Publish(t.Context(), p, q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				report := perduretest.Must(r.Publish(t.Context(), p, q))(t)
 				if !slices.ContainsFunc(report.Diagnostics, func(d definitions.Diagnostic) bool {
 					return d.Check == tt.check && d.Severity == definitions.SeverityError && d.Pos.File == "file0.yaml"
 				}) {
@@ -607,10 +587,7 @@ func TestRestoredRegistry(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
 	open := func() *registry.Registry {
-		p, err := store.OpenPostgres(t.Context(), server.URL("postgres"), nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := perduretest.Must(store.OpenPostgres(t.Context(), server.URL("postgres"), nil, nil))(t)
 		t.Cleanup(p.Close)
 		return newRegistry(t, p.Registry())
 	}
@@ -681,10 +658,7 @@ func TestFileThatContradicts(t *testing.T) {
 		"file first":        {func(r *registry.Registry) { r.SetFiles(file(other)) }, func(r *registry.Registry) { publish(t, r, same) }},
 		"publication first": {func(r *registry.Registry) { publish(t, r, same) }, func(r *registry.Registry) { r.SetFiles(file(other)) }},
 	} {
-		kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := perduretest.Must(store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl")))(t)
 		t.Cleanup(kept.Close)
 		var logged bytes.Buffer
 		r := registry.New(registry.Options{Store: kept, Logger: slog.New(slog.NewTextHandler(&logged, nil))})

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/test/pgtest"
 )
@@ -43,20 +44,14 @@ func forEachRegistry(t *testing.T, f func(t *testing.T, k registryKind)) {
 
 func openFile(t *testing.T, file string) store.Registry {
 	t.Helper()
-	r, err := store.OpenRegistryFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := perduretest.Must(store.OpenRegistryFile(file))(t)
 	t.Cleanup(r.Close)
 	return r
 }
 
 func openDatabase(t testing.TB, url string) store.Registry {
 	t.Helper()
-	p, err := store.OpenPostgres(t.Context(), url, nil, testLogger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(store.OpenPostgres(t.Context(), url, nil, testLogger(t)))(t)
 	t.Cleanup(p.Close)
 	return p.Registry()
 }
@@ -280,10 +275,7 @@ func followed(t *testing.T) (store.Registry, <-chan string, *pgx.Conn) {
 	r := openDatabase(t, url)
 	seen := follow(t, r)
 	await(t, seen, "")
-	c, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := perduretest.Must(pgx.Connect(t.Context(), url))(t)
 	t.Cleanup(func() { c.Close(context.Background()) })
 	return r, seen, c
 }
@@ -345,10 +337,7 @@ func TestDatabaseKeepsWhatIsPublished(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("postgres")
 	apply(t, openDatabase(t, url), "ada", published(version("a", "1.0.0")))
-	c, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := perduretest.Must(pgx.Connect(t.Context(), url))(t)
 	defer c.Close(context.Background())
 	for _, statement := range []string{
 		"update perdure.published set source = '{}'", "update perdure.published set version = '1.0.1'", "delete from perdure.published",
@@ -365,10 +354,7 @@ func TestDamagedRegistryFile(t *testing.T) {
 	first := openFile(t, file)
 	apply(t, first, "ada", published(version("a", "1.0.0")))
 	apply(t, first, "ada", published(version("a", "1.1.0")))
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := perduretest.Read(t, file)
 	write := func(text []byte) {
 		t.Helper()
 		if err := os.WriteFile(file, text, 0o600); err != nil {

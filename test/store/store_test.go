@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/test/pgtest"
 )
@@ -66,10 +67,7 @@ func files(t *testing.T) kind {
 			return all.Bytes()
 		},
 		age: func(t *testing.T) {
-			names, err := filepath.Glob(filepath.Join(dir, "*.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			names := perduretest.Must(filepath.Glob(filepath.Join(dir, "*.json")))(t)
 			for _, name := range names {
 				text, err := os.ReadFile(name)
 				if err != nil {
@@ -101,10 +99,7 @@ func postgres(t *testing.T, url string) kind {
 			return opened(t, s, err)
 		},
 		raw: func(t *testing.T) []byte {
-			c, err := pgx.Connect(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := perduretest.Must(pgx.Connect(t.Context(), url))(t)
 			defer c.Close(context.Background())
 			var all bytes.Buffer
 			if _, err := c.PgConn().CopyTo(t.Context(), &all, "copy (select *, encode(sealed, 'escape') from perdure.grants) to stdout"); err != nil {
@@ -113,10 +108,7 @@ func postgres(t *testing.T, url string) kind {
 			return all.Bytes()
 		},
 		age: func(t *testing.T) {
-			c, err := pgx.Connect(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := perduretest.Must(pgx.Connect(t.Context(), url))(t)
 			defer c.Close(context.Background())
 			if _, err := c.Exec(t.Context(), "update perdure.grants set changed = changed - interval '2 minutes'"); err != nil {
 				t.Fatal(err)
@@ -144,10 +136,7 @@ func newKeys(t *testing.T, current string, retired ...string) *store.Keys {
 	for _, key := range retired {
 		old = append(old, master(key))
 	}
-	keys, err := store.NewKeys(master(current), old...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := perduretest.Must(store.NewKeys(master(current), old...))(t)
 	return keys
 }
 
@@ -169,10 +158,7 @@ func put(t *testing.T, s store.Grants, key store.Key, g store.Grant) {
 
 func check(t *testing.T, s store.Grants, key store.Key, want store.Grant) {
 	t.Helper()
-	got, err := s.Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := perduretest.Must(s.Get(t.Context(), key))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%v (-want +got)\n%s", key, diff)
 	}
@@ -381,10 +367,7 @@ func TestSealIsBoundToItsKey(t *testing.T) {
 		name, _, _ := strings.Cut(line, " ")
 		names = append(names, name)
 	}
-	one, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := perduretest.Read(t, names[0])
 	if err := os.WriteFile(names[1], one, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -407,10 +390,7 @@ func TestShortKey(t *testing.T) {
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("postgres")
-	p, err := store.AttachPostgres(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := perduretest.Must(store.AttachPostgres(t.Context(), url))(t)
 	defer p.Close()
 	if _, err := p.Values().Get(t.Context(), "none"); err == nil || errors.Is(err, store.ErrNoValue) {
 		t.Errorf("a value of a database without tables: %v", err)
@@ -427,10 +407,7 @@ func TestAttach(t *testing.T) {
 	if got, err := p.Values().Get(t.Context(), "one"); err != nil || string(got) != "text" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	away, err := store.AttachPostgres(t.Context(), "postgres://ada:secret@127.0.0.1:1/none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	away := perduretest.Must(store.AttachPostgres(t.Context(), "postgres://ada:secret@127.0.0.1:1/none"))(t)
 	defer away.Close()
 	if _, err := away.Values().Get(t.Context(), "one"); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a value of a database that is away: %v", err)

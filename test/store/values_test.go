@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/test/pgtest"
 )
@@ -23,10 +24,7 @@ func forEachValues(t *testing.T, f func(t *testing.T, open func() store.Values, 
 		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "values")
 		f(t, func() store.Values {
-			v, err := store.OpenFileValues(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := perduretest.Must(store.OpenFileValues(dir))(t)
 			return v
 		}, func() {
 			marks, err := filepath.Glob(filepath.Join(dir, "*", "run"))
@@ -47,10 +45,7 @@ func forEachValues(t *testing.T, f func(t *testing.T, open func() store.Values, 
 			opened(t, p, err)
 			return p.Values()
 		}, func() {
-			c, err := pgx.Connect(t.Context(), address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := perduretest.Must(pgx.Connect(t.Context(), address))(t)
 			defer c.Close(context.Background())
 			if _, err := c.Exec(t.Context(), "update perdure.run_values set checked = checked - interval '2 hours'"); err != nil {
 				t.Fatal(err)

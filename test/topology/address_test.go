@@ -4,6 +4,8 @@ import (
 	"net"
 	"runtime"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestFreeAddress shows that what one was given nobody else is, though nothing
@@ -11,10 +13,7 @@ import (
 func TestFreeAddress(t *testing.T) {
 	given := map[string]bool{}
 	for range 50 {
-		address, err := FreeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := perduretest.Must(FreeAddress())(t)
 		if given[address] {
 			t.Fatalf("%s is given twice", address)
 		}
