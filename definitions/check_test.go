@@ -19,11 +19,7 @@ import (
 func TestCheckFiles(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"ok", "err"} {
-		files, err := filepath.Glob(filepath.Join("testdata", kind, "*.yaml"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no files in testdata/%s: %v", kind, err)
-		}
-		for _, file := range files {
+		for _, file := range perduretest.Files(t, filepath.Join("testdata", kind, "*.yaml")) {
 			t.Run(kind+"/"+filepath.Base(file), func(t *testing.T) {
 				t.Parallel()
 				got := checkFile(t, file)

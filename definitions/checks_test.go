@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -99,11 +98,7 @@ func mentionedChecks(t *testing.T, mention *regexp.Regexp, patterns ...string) [
 	t.Helper()
 	var checks []string
 	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no files %s: %v", pattern, err)
-		}
-		for _, file := range files {
+		for _, file := range perduretest.Files(t, pattern) {
 			for _, m := range mention.FindAllStringSubmatch(string(perduretest.Read(t, file)), -1) {
 				checks = append(checks, strings.FieldsFunc(m[1], func(r rune) bool { return r == ',' || r == ' ' })...)
 			}

@@ -3,7 +3,6 @@ package definitions
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +96,7 @@ func TestHostileDefinitions(t *testing.T) {
 	}
 	for name, text := range inputs {
 		t.Run(name, func(t *testing.T) {
-			bounded(t, len(text), func() {
+			perduretest.Frugal(t, 2*time.Minute, 1<<30, func() {
 				defs, diags := Parse("hostile.yaml", []byte(text))
 				diags = append(diags, Check(defs, CheckOptions{Tools: func(string) (Tool, bool) { return Tool{}, true }})...)
 				Notes(defs)
@@ -115,23 +114,6 @@ func TestHostileDefinitions(t *testing.T) {
 			})
 		})
 	}
-}
-
-// bounded fails the test if something takes or allocates more than there is any
-// reason for.
-func bounded(t *testing.T, size int, do func()) {
-	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	start := time.Now()
-	do()
-	took := time.Since(start)
-	runtime.ReadMemStats(&after)
-	allocated := after.TotalAlloc - before.TotalAlloc
-	if allocated > 1<<30 || took > 2*time.Minute {
-		t.Errorf("%d bytes of input took %s and %d MB", size, took.Round(time.Millisecond), allocated>>20)
-	}
-	t.Logf("%d KB: %s, %d MB", size>>10, took.Round(time.Millisecond), allocated>>20)
 }
 
 // TestHostileArguments gives values to a definition that were made to do harm.
@@ -158,7 +140,7 @@ func TestHostileArguments(t *testing.T) {
 	p := perduretest.Must(Compile(d))(t)
 	for name, text := range inputs {
 		t.Run(name, func(t *testing.T) {
-			bounded(t, len(text), func() {
+			perduretest.Frugal(t, 2*time.Minute, 1<<30, func() {
 				args, err := d.Arguments(json.RawMessage(text))
 				if err != nil {
 					if len(err.Error()) > 5000 {

@@ -2,7 +2,6 @@ package definitions
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -62,11 +61,7 @@ func TestSchemaOfTheLanguageFitsDefinitions(t *testing.T) {
 	t.Parallel()
 	whole, composites := schemaOf(t, Schema(), ""), schemaOf(t, Schema(), "/$defs/compositeTools")
 	for _, pattern := range []string{"testdata/ok/*.yaml", "library/*.yaml", "../test/program/testdata/e2e/examples/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no files %s: %v", pattern, err)
-		}
-		for _, file := range files {
+		for _, file := range perduretest.Files(t, pattern) {
 			if strings.HasSuffix(file, "_test.yaml") {
 				continue // a test of a definition
 			}

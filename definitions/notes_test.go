@@ -13,11 +13,7 @@ import (
 // ToolHive; its .out says what.
 func TestNotesFiles(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/notes/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files in testdata/notes: %v", err)
-	}
-	for _, file := range files {
+	for _, file := range perduretest.Files(t, "testdata/notes/*.yaml") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			defs, diags := Parse(filepath.Base(file), perduretest.Read(t, file))

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackLargeDrift: a backend describes a tool with a schema of a megabyte after a
@@ -26,23 +27,22 @@ func TestAttackLargeDrift(t *testing.T) {
 	session := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	session.call("0", "open", `{"n":0}`, `{}`).next()
 	const calls = 10
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for i := range calls {
-		session.call(fmt.Sprint(i+1), "open", fmt.Sprintf(`{"n":%d}`, i+1), `{}`).next()
-	}
-	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 10*calls {
+	allocated := perduretest.Allocated(func() {
+		for i := range calls {
+			session.call(fmt.Sprint(i+1), "open", fmt.Sprintf(`{"n":%d}`, i+1), `{}`).next()
+		}
+	})
+	if n := allocated >> 20; n > 10*calls {
 		t.Errorf("%d calls have allocated %d MB", calls, n)
 	}
-	runtime.ReadMemStats(&before)
-	for range calls {
-		if code, text := w.request("GET", "drift", "ann", nil); code != http.StatusOK || !strings.Contains(text, "echo") {
-			t.Fatalf("%d %.200s", code, text)
+	allocated = perduretest.Allocated(func() {
+		for range calls {
+			if code, text := w.request("GET", "drift", "ann", nil); code != http.StatusOK || !strings.Contains(text, "echo") {
+				t.Fatalf("%d %.200s", code, text)
+			}
 		}
-	}
-	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > calls {
+	})
+	if n := allocated >> 20; n > calls {
 		t.Errorf("%d requests have allocated %d MB", calls, n)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -98,12 +97,12 @@ func TestAttackWaitingCallHoldsNothing(t *testing.T) {
 			"clientInfo":     before + `"_meta":` + meta + `,"io.modelcontextprotocol/clientInfo":{"name":"|"}` + able + `}}}`,
 			"capabilities":   before + `"_meta":` + meta + about + `,"io.modelcontextprotocol/clientCapabilities":{"experimental":{"a":"|"}}}}}`,
 		} {
-			parts, free := strings.SplitN(body, "|", 2), heap()
+			parts, free := strings.SplitN(body, "|", 2), perduretest.Heap()
 			for range calls { // the room is for one at a time
 				hold(t, w, version, header, parts, size)
 				<-slow.begun
 			}
-			if held := heap() - free; held > size {
+			if held := perduretest.Heap() - free; held > size {
 				t.Errorf("%s: %d calls with %d MB of %s hold %d KB", version, calls, size>>20, where, held>>10)
 			}
 		}
@@ -147,16 +146,6 @@ func textOf(t *testing.T, r io.Reader) string {
 	t.Helper()
 	text := perduretest.Must(io.ReadAll(r))(t)
 	return string(text)
-}
-
-// heap is how much memory is in use, in bytes.
-func heap() int64 {
-	var m runtime.MemStats
-	for range 3 {
-		runtime.GC()
-	}
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // Requests that wait for a run hold no room, however much their sender has put

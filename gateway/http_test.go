@@ -27,11 +27,7 @@ import (
 // conversation can use what it was given.
 func TestWire(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no conversations: %v", err)
-	}
-	for _, file := range files {
+	for _, file := range perduretest.Files(t, "testdata/*.txtar") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			archive := perduretest.Must(txtar.ParseFile(file))(t)

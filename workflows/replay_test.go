@@ -20,11 +20,7 @@ import (
 // old ones stay.
 func TestHistoriesReplay(t *testing.T) {
 	t.Parallel()
-	files := perduretest.Must(filepath.Glob("testdata/histories/*.json"))(t)
-	if len(files) == 0 {
-		t.Fatal("no recorded histories")
-	}
-	for _, file := range files {
+	for _, file := range perduretest.Files(t, "testdata/histories/*.json") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
 			t.Parallel()
 			replayer := worker.NewWorkflowReplayer()

@@ -12,7 +12,7 @@ import (
 )
 
 // tools are programs for the development of perdure, which read nothing foreign.
-var tools = []string{"test"}
+var tools = []string{"test", "internal/perduretest"}
 
 // TestAttackPatternsElsewhere shows that one file compiles patterns that are not
 // written in the program, and JSON Schemas: what bounds them is there.

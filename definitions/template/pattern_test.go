@@ -3,7 +3,6 @@ package template
 import (
 	"regexp"
 	"regexp/syntax"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -43,32 +42,15 @@ func TestAttackPatterns(t *testing.T) {
 	text := strings.Repeat("xab", 1000)
 	for name, bomb := range patternBombs {
 		t.Run(name, func(t *testing.T) {
-			frugal(t, func() {
+			perduretest.Frugal(t, 30*time.Second, 100<<20, func() {
 				if re, err := CompilePattern(bomb); err == nil {
 					re.MatchString(text)
 					re.FindStringSubmatch(text)
 				}
 			})
 			parsed := mustParse(t, `{{regexMatch .p .t}}{{regexFindAll .p .t -1 | len}}`)
-			frugal(t, func() { parsed.Expand(map[string]any{"p": bomb, "t": text}, nil) })
+			perduretest.Frugal(t, 30*time.Second, 100<<20, func() { parsed.Expand(map[string]any{"p": bomb, "t": text}, nil) })
 		})
-	}
-}
-
-// frugal fails the test if something takes more time or memory than a pattern of
-// 10 KB may. The machine may be busy; the memory is exact.
-func frugal(t *testing.T, do func()) {
-	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	start := time.Now()
-	do()
-	took := time.Since(start)
-	runtime.ReadMemStats(&after)
-	allocated := after.TotalAlloc - before.TotalAlloc
-	t.Logf("%s, %d MB", took.Round(time.Millisecond), allocated>>20)
-	if allocated > 100<<20 || took > 30*time.Second {
-		t.Errorf("it took %s and %d MB", took.Round(time.Millisecond), allocated>>20)
 	}
 }
 

@@ -22,11 +22,7 @@ var formats = map[string]func(*Graph) string{
 // TestGraphFiles draws the first definition of each file of testdata/graph.
 func TestGraphFiles(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/graph/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files in testdata/graph: %v", err)
-	}
-	for _, file := range files {
+	for _, file := range perduretest.Files(t, "testdata/graph/*.yaml") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			graph := graphOf(t, file)

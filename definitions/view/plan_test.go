@@ -16,10 +16,7 @@ import (
 // library, with each of the arguments that stand in its comments.
 func TestPlanFiles(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/plan/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files in testdata/plan: %v", err)
-	}
+	files := perduretest.Files(t, "testdata/plan/*.yaml")
 	for _, file := range append(files, "../library/prepare_review.yaml") {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {

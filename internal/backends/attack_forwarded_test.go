@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // What is forwarded of a request is held for as long as its call: nothing of the many
@@ -19,17 +21,9 @@ func TestAttackForwardedMeta(t *testing.T) {
 	}
 	params.WriteString(`}}`)
 	request := json.RawMessage(params.String())
-	heap := func() int64 {
-		var m runtime.MemStats
-		for range 3 {
-			runtime.GC()
-		}
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
+	before := perduretest.Heap()
 	got, err := Forwarding{Meta: []string{"example.com/*"}}.Of(nil, request)
-	held := heap() - before
+	held := perduretest.Heap() - before
 	if err != nil || len(got.Meta) != 1 || string(got.Meta["example.com/tenant"]) != `"a"` {
 		t.Errorf("forwarded: %v, %v", got.Meta, err)
 	}

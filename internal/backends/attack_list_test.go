@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // whyDown waits for a backend to be down, and gives the reason.
@@ -62,7 +64,7 @@ func TestAttackBackendLists(t *testing.T) {
 			h := &hostile{list: attack.list}
 			p := openUnready(t, httpConfig(serve(t, h).URL))
 			var why string
-			allocated := allocating(func() { why = whyDown(t, p) })
+			allocated := perduretest.Allocated(func() { why = whyDown(t, p) })
 			t.Logf("%d MB: %.200s", allocated>>20, why)
 			if !strings.Contains(why, attack.says) {
 				t.Errorf("it is down since %.300s", why)

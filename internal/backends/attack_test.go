@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A hostile server keeps sessions and speaks 2025-11-25, as far as a connection
@@ -104,15 +106,6 @@ func callGo(t *testing.T, p *Pool, c Call) (*Result, error) {
 		t.Errorf("the call has not ended: %v", err)
 	}
 	return result, err
-}
-
-// allocating is how much is allocated meanwhile, in bytes.
-func allocating(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
 }
 
 const flooded = 4 * chatterAtOnce // what a flood may bring, with what is in buffers
@@ -269,7 +262,7 @@ func TestAttackBackendAnswers(t *testing.T) {
 			p := open(t, config)
 			var err error
 			took := time.Now()
-			allocated := allocating(func() { _, err = callGo(t, p, Call{ClientInput: &ClientInput{}}) })
+			allocated := perduretest.Allocated(func() { _, err = callGo(t, p, Call{ClientInput: &ClientInput{}}) })
 			t.Logf("%s, %d MB: %.200v", time.Since(took).Round(time.Millisecond), allocated>>20, err)
 			// The server writes beside it: what is bounded is the multiple.
 			if allocated > 20*size {

@@ -23,11 +23,7 @@ import (
 // Each testdata/X.yaml is Loaded; X.out holds the diagnostics.
 func TestConfigurationDiagnostics(t *testing.T) {
 	t.Setenv("GITHUB_API_TOKEN", "secret")
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no test files: %v", err)
-	}
-	for _, file := range files {
+	for _, file := range perduretest.Files(t, "testdata/*.yaml") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			_, diags := Load(Sources{Config: file})
 			var got strings.Builder
@@ -396,18 +392,12 @@ func TestManyDefinitionsInAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
+	before := perduretest.Heap()
 	loaded, diags := Load(Sources{Config: file})
 	if diags.HasErrors() || len(loaded.Definitions) != many {
 		t.Fatalf("%d definitions, %v", len(loaded.Definitions), diags)
 	}
-	kept := heap() - before
+	kept := perduretest.Heap() - before
 	t.Logf("%d KB of text, %d KB kept", text.Len()>>10, kept>>10)
 	if kept > 64<<20 {
 		t.Errorf("%d MB are kept of a file of %d KB", kept>>20, text.Len()>>10)

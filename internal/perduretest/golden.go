@@ -33,16 +33,22 @@ func Read(t testing.TB, file string) []byte {
 	return Must(os.ReadFile(file))(t)
 }
 
+// Files are the files that match a pattern, of which there must be some.
+func Files(t testing.TB, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files %s: %v", pattern, err)
+	}
+	return files
+}
+
 // AddFiles gives a fuzz test the files that match the patterns as seeds. Each pattern
 // must match some.
 func AddFiles(f *testing.F, patterns ...string) {
 	f.Helper()
 	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			f.Fatalf("no files %s: %v", pattern, err)
-		}
-		for _, file := range files {
+		for _, file := range Files(f, pattern) {
 			f.Add(Read(f, file))
 		}
 	}

@@ -36,11 +36,7 @@ func TestHistoriesReplayTraced(t *testing.T) {
 	for _, i := range options.Interceptors {
 		all = append(all, i.(interceptor.WorkerInterceptor))
 	}
-	files, err := filepath.Glob("../../workflows/testdata/histories/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d histories, %v", len(files), err)
-	}
-	for _, file := range files {
+	for _, file := range perduretest.Files(t, "../../workflows/testdata/histories/*.json") {
 		replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: all})
 		if err != nil {
 			t.Fatal(err)

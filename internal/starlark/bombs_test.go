@@ -1,8 +1,6 @@
 package starlark_test
 
 import (
-	"fmt"
-	"path/filepath"
 	"runtime"
 	"runtime/metrics"
 	"strings"
@@ -23,18 +21,7 @@ const maxPeak = 512 << 20
 // and takes little. They run one after the other, so that what each takes can be
 // measured.
 func TestBombs(t *testing.T) {
-	files, err := filepath.Glob("testdata/bombs/*.star")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no bombs", err)
-	}
-	for _, file := range files {
-		text := perduretest.Read(t, file)
-		line := 1
-		for _, bomb := range strings.Split(string(text), "---\n") {
-			t.Run(fmt.Sprintf("%s:%d", filepath.Base(file), line), func(t *testing.T) { runBomb(t, bomb) })
-			line += strings.Count(bomb, "\n") + 1
-		}
-	}
+	perduretest.Parts(t, "testdata/bombs/*.star", func(t *testing.T, _ string, _ int, bomb string) { runBomb(t, bomb) })
 }
 
 func runBomb(t *testing.T, bomb string) {

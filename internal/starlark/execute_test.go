@@ -3,9 +3,6 @@ package starlark_test
 import (
 	"encoding/json"
 	"errors"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -100,63 +97,23 @@ func compile(t testing.TB, text string) *starlark.Program {
 	return p
 }
 
-// TestPrograms runs each part of each file of testdata, in the way of Starlark's
-// own tests: parts are separated by lines of three dashes, and ### "regexp" at
-// the end of a line means that the part fails there. Without it the part must
-// succeed; eq and true are there for it.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.star")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no files in testdata", err)
-	}
-	for _, file := range files {
-		text := perduretest.Read(t, file)
-		line := 0
-		for _, part := range strings.SplitAfter(string(text), "\n---\n") {
-			first := line
-			line += strings.Count(part, "\n")
-			t.Run(filepath.Base(file)+":"+strconv.Itoa(first+1), func(t *testing.T) {
-				t.Parallel()
-				runPart(t, file, strings.Repeat("\n", first)+strings.TrimSuffix(part, "---\n"))
-			})
+	perduretest.Programs(t, func(t *testing.T, file, text string) (int, string) {
+		p, ds := language.Compile(starlark.Source{File: file, Text: text, Modules: modules}, starlark.Limits{})
+		if ds != nil {
+			return ds[0].Line, ds[0].Message
 		}
-	}
-}
-
-var expectation = regexp.MustCompile(`### ("(?:[^"\\]|\\.)*")`)
-
-func runPart(t *testing.T, file, text string) {
-	wantLine, want := 0, ""
-	for i, line := range strings.Split(text, "\n") {
-		if m := expectation.FindStringSubmatch(line); m != nil {
-			var err error
-			if want, err = strconv.Unquote(m[1]); err != nil {
-				t.Fatal(err)
-			}
-			wantLine = i + 1
+		_, failed := execute(p, `{"n":12345678901234567890,"f":1.5,"list":[1,2],"text":"hi"}`, starlark.Limits{})
+		if failed == nil {
+			return 0, ""
 		}
-	}
-	text = `load("assert.star", "eq", "true"); ` + text
-	p, ds := language.Compile(starlark.Source{File: file, Text: text, Modules: modules}, starlark.Limits{})
-	gotLine, got := 0, ""
-	if ds != nil {
-		gotLine, got = ds[0].Line, ds[0].Message
-	} else if _, failed := execute(p, `{"n":12345678901234567890,"f":1.5,"list":[1,2],"text":"hi"}`, starlark.Limits{}); failed != nil {
-		gotLine, got = failed.at.Line, failed.message
 		if failed.at.File == "assert.star" {
-			gotLine = 0
-			t.Errorf("%s", got)
+			t.Error(failed.message)
+			return 0, failed.message
 		}
-	}
-	switch {
-	case want == "" && got != "":
-		t.Errorf("%s:%d: %s", file, gotLine, got)
-	case want != "" && got == "":
-		t.Errorf("%s:%d: succeeds, want %q", file, wantLine, want)
-	case want != "" && (gotLine != wantLine || !regexp.MustCompile(want).MatchString(got)):
-		t.Errorf("%s:%d: %s\nwant at line %d: %q", file, gotLine, got, wantLine, want)
-	}
+		return failed.at.Line, failed.message
+	})
 }
 
 func TestResult(t *testing.T) {
@@ -268,25 +225,9 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// seeds adds the parts of files to a fuzz test.
-func seeds(f *testing.F, patterns ...string) {
-	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			f.Fatal(pattern, err)
-		}
-		for _, file := range files {
-			text := perduretest.Read(f, file)
-			for _, part := range strings.Split(string(text), "---\n") {
-				f.Add(part)
-			}
-		}
-	}
-}
-
 // FuzzCompile: whatever the text, compiling it ends, and does not panic.
 func FuzzCompile(f *testing.F) {
-	seeds(f, "testdata/*.star", "testdata/bombs/*.star", "../../workflows/script/testdata/*.star")
+	perduretest.AddParts(f, "testdata/*.star", "testdata/bombs/*.star", "../../workflows/script/testdata/*.star")
 	f.Add(strings.Repeat("(", 10000))
 	f.Add(strings.Repeat("not ", 10000) + "x")
 	f.Add(strings.Repeat("lambda:", 10000) + "x")
@@ -307,7 +248,7 @@ func FuzzCompile(f *testing.F) {
 
 // FuzzRun: whatever a program does, it ends, and does not panic.
 func FuzzRun(f *testing.F) {
-	seeds(f, "testdata/*.star")
+	perduretest.AddParts(f, "testdata/*.star")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, ds := language.Compile(starlark.Source{Text: text, Modules: modules}, starlark.Limits{})
 		if ds == nil {

@@ -3,12 +3,12 @@ package registry_test
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/registry"
 )
 
@@ -28,14 +28,15 @@ func TestAttackLargePublications(t *testing.T) {
 		"as a module":  {{Name: "a.star", Text: strings.Repeat("[", 1<<20)}},
 		"of documents": {{Name: "a.yaml", Text: strings.Repeat("---\nname: a\n", 70_000)}},
 	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		report, err := r.Publish(t.Context(), registry.Publisher{By: "eve"}, registry.Request{Files: files})
-		runtime.ReadMemStats(&after)
+		var report *registry.Report
+		var err error
+		allocated := perduretest.Allocated(func() {
+			report, err = r.Publish(t.Context(), registry.Publisher{By: "eve"}, registry.Request{Files: files})
+		})
 		if err != nil || len(report.Diagnostics) != 1 || report.Diagnostics[0].Check != "limit" {
 			t.Errorf("%s: %v, %.300v", name, err, report)
 		}
-		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 20 {
+		if n := allocated >> 20; n > 20 {
 			t.Errorf("%s: %d MB were allocated", name, n)
 		}
 	}

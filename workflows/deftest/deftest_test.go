@@ -61,11 +61,7 @@ func TestCasesPass(t *testing.T) {
 // Each testdata/err/NAME_test.yaml is refused with what NAME.out says.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/err/*_test.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files: %v", err)
-	}
-	for _, name := range files {
+	for _, name := range perduretest.Files(t, "testdata/err/*_test.yaml") {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			_, diags := deftest.Read(name, sources)
@@ -85,10 +81,7 @@ func TestMistakes(t *testing.T) {
 // Each case in testdata/fail fails, as the .out beside the file says.
 func TestCasesFail(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/fail/*_test.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files: %v", err)
-	}
+	files := perduretest.Files(t, "testdata/fail/*_test.yaml")
 	took := regexp.MustCompile(`\([0-9a-zµ.]+( for [0-9a-z.]+)?\)\n`)
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {

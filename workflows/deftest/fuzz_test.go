@@ -3,7 +3,6 @@ package deftest_test
 import (
 	"errors"
 	"io"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +23,7 @@ var apart = deftest.Sources{
 func addTestFiles(f *testing.F) {
 	f.Helper()
 	for _, pattern := range []string{"../../definitions/library/*_test.yaml", "testdata/*/*.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			f.Fatalf("no files %s: %v", pattern, err)
-		}
-		for _, name := range files {
+		for _, name := range perduretest.Files(f, pattern) {
 			data := perduretest.Read(f, name)
 			f.Add(data)
 		}

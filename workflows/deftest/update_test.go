@@ -21,11 +21,7 @@ func runAll(file *deftest.File) []*deftest.Result {
 // which is not updated again.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	inputs, err := filepath.Glob("testdata/update/*.in.yaml")
-	if err != nil || len(inputs) == 0 {
-		t.Fatalf("no files to update: %v", err)
-	}
-	for _, name := range inputs {
+	for _, name := range perduretest.Files(t, "testdata/update/*.in.yaml") {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			data := perduretest.Read(t, name)

@@ -1,9 +1,6 @@
 package script_test
 
 import (
-	"fmt"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
@@ -17,26 +14,15 @@ import (
 // fails, and reports where.
 func TestBombs(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/bombs/*.star")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no bombs", err)
-	}
-	for _, file := range files {
-		text := perduretest.Read(t, file)
-		line := 1
-		for _, bomb := range strings.Split(string(text), "---\n") {
-			t.Run(fmt.Sprintf("%s:%d", filepath.Base(file), line), func(t *testing.T) {
-				p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "bomb.star", Text: bomb}, starlark.Limits{})
-				if ds != nil {
-					t.Fatal(ds)
-				}
-				if _, failure := execute(t, p, &fake{}, script.Input{}); failure == nil {
-					t.Errorf("it succeeded:\n%s", bomb)
-				} else if failure.Site.Line == 0 {
-					t.Errorf("the error does not say where: %+v", failure)
-				}
-			})
-			line += strings.Count(bomb, "\n") + 1
+	perduretest.Parts(t, "testdata/bombs/*.star", func(t *testing.T, _ string, _ int, bomb string) {
+		p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "bomb.star", Text: bomb}, starlark.Limits{})
+		if ds != nil {
+			t.Fatal(ds)
 		}
-	}
+		if _, failure := execute(t, p, &fake{}, script.Input{}); failure == nil {
+			t.Errorf("it succeeded:\n%s", bomb)
+		} else if failure.Site.Line == 0 {
+			t.Errorf("the error does not say where: %+v", failure)
+		}
+	})
 }

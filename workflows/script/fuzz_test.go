@@ -1,8 +1,6 @@
 package script_test
 
 import (
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
@@ -13,13 +11,7 @@ import (
 
 // FuzzRun: whatever a script does, it ends, and does not panic.
 func FuzzRun(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.star")
-	for _, file := range files {
-		text := perduretest.Read(f, file)
-		for _, part := range strings.Split(string(text), "---\n") {
-			f.Add(part)
-		}
-	}
+	perduretest.AddParts(f, "testdata/*.star")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, ds := definitions.ScriptLanguage.Compile(starlark.Source{Text: text, Modules: map[string]string{"assert.star": assertions, "lib.star": library}}, starlark.Limits{})
 		if ds != nil {
