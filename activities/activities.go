@@ -34,9 +34,9 @@ type Options struct {
 	// Permits restricts calls: those not permitted fail without being sent. nil = all
 	// calls of runs that were started without permission rules; others fail.
 	Permits func(workflows.ToolCall) bool
-	// CallBefore finds calls that a run made before it was reset. nil = unsafe calls of
+	// CallBeforeReset finds calls that a run made before it was reset. nil = unsafe calls of
 	// such a run have an unknown outcome.
-	CallBefore CallHistory
+	CallBeforeReset CallHistory
 	// LastAttempt and SentUnread look up how the attempt before ended. An unsafe call is
 	// then not repeated after a failure that no attempt reported, and a keyed call knows
 	// whether an attempt before may have been executed. nil = Temporal's failure counts
@@ -96,7 +96,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	}
 	ctx, release := backends.Hold(ctx)
 	defer release()
-	departs := a.departure(call, info)
+	check := a.newSendCheck(call, info)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	if err := a.permit(ctx, attempt); err != nil {
 		return workflows.ToolResult{}, err
@@ -111,19 +111,19 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 			defer alive()()
 		}
 	}
-	attempt, earlier, err := a.earlier(ctx, attempt, info)
+	attempt, earlier, err := a.earlierAttempts(ctx, attempt, info)
 	switch {
 	case err != nil:
 		return workflows.ToolResult{}, err
 	case earlier != nil:
 		return *earlier, nil
 	}
-	res, err := a.inTurn(ctx, attempt, departs, alive, backends.Call{
+	res, err := a.inTurn(ctx, attempt, check, alive, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
 		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
 		Caller:   backends.Caller{Name: call.Caller.Subject, Run: call.Caller.Forwarded},
 		Progress: func(p backends.Progress) { offer(progress, p) },
-		Leaving:  departs.leave,
+		MaySend:  check.allow,
 	})
 	if err != nil {
 		return workflows.ToolResult{}, a.failed(ctx, attempt, info, err)

@@ -242,7 +242,7 @@ func TestCallCarriesItsKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.Progress, got.Leaving = nil, nil
+	got.Progress, got.MaySend = nil, nil
 	want := backends.Call{Backend: "be", Tool: "put", IdempotencyKey: "k", KeyArgument: "token", Arguments: json.RawMessage(`{"a":1}`)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

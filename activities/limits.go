@@ -14,7 +14,7 @@ import (
 
 // inTurn makes a call when its backend's limits allow it. Its timeout begins then; before,
 // it sends no heartbeats.
-func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, departs *departure, alive func() (stop func()), call backends.Call) (*backends.Result, error) {
+func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, check *sendCheck, alive func() (stop func()), call backends.Call) (*backends.Result, error) {
 	if a.line == nil {
 		return a.backends.Call(ctx, call)
 	}
@@ -26,7 +26,7 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, depa
 		return nil, &heldError{held}
 	}
 	defer pass.End(backends.NoVerdict) // unless it has ended already
-	if err := departs.announce(ctx); err != nil {
+	if err := check.announce(ctx); err != nil {
 		var unseen *heldError
 		if !errors.As(err, &unseen) { // it could not be recorded with Temporal
 			unseen = &heldError{backends.HeldBack{After: presence}}

@@ -24,11 +24,11 @@ type SentUnread func(ctx context.Context, runID, execution, activityID, key stri
 // askAgain is the pause between two queries to Temporal.
 const askAgain = 500 * time.Millisecond
 
-// earlier reads what became of the attempts before, also of those that were made in
+// earlierAttempts reads what became of the attempts before, also of those that were made in
 // another activity or before a reset: the result of one, a failure if the outcome of one
 // forbids another attempt, or neither, and the attempt completed with what they leave open.
-func (a *Activities) earlier(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, *workflows.ToolResult, error) {
-	attempt, err := a.following(ctx, attempt, info)
+func (a *Activities) earlierAttempts(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, *workflows.ToolResult, error) {
+	attempt, err := a.afterPrevious(ctx, attempt, info)
 	if err != nil {
 		return attempt, nil, err
 	}
@@ -40,16 +40,16 @@ func (a *Activities) earlier(ctx context.Context, attempt workflows.Attempt, inf
 	if !attempt.Call.SearchHistory {
 		return attempt, nil, nil
 	}
-	result, err := a.before(ctx, attempt, info)
+	result, err := a.beforeReset(ctx, attempt, info)
 	return attempt, result, err
 }
 
-// following completes an attempt with the outcome of the one before, or returns an
+// afterPrevious completes an attempt with the outcome of the one before, or returns an
 // error if that forbids another attempt.
-func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, error) {
+func (a *Activities) afterPrevious(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, error) {
 	again, repeatable := attempt.Number > 1, workflows.Repeatable(attempt.Call.Effect)
 	if again && !repeatable {
-		if known, _ := a.attemptBefore(ctx, info); !known {
+		if known, _ := a.lastAttempt(ctx, info); !known {
 			return attempt, a.report(ctx)(attempt.Lost("the outcome of the attempt before is not known"))
 		}
 	}
@@ -62,7 +62,7 @@ func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, i
 	if !again || !repeatable || attempt.WorthRepeating() || a.opts.LastAttempt == nil {
 		return attempt, nil
 	}
-	known, mayHaveRun := a.attemptBefore(ctx, info)
+	known, mayHaveRun := a.lastAttempt(ctx, info)
 	if !known {
 		return attempt, a.report(ctx)(attempt.WorkerLost())
 	}
@@ -89,10 +89,10 @@ func (a *Activities) keeps(ctx context.Context, attempt workflows.Attempt, info 
 // keepsLimit is how long the store of large values may take to answer.
 const keepsLimit = 3 * time.Second
 
-// attemptBefore calls LastAttempt until Temporal answers. If the SDK cannot deliver
+// lastAttempt calls LastAttempt until Temporal answers. If the SDK cannot deliver
 // what an attempt reported, because the worker stops or a result cannot be stored, it
 // reports a failure of its own, which Temporal retries.
-func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (known, mayHaveRun bool) {
+func (a *Activities) lastAttempt(ctx context.Context, info activity.Info) (known, mayHaveRun bool) {
 	if a.opts.LastAttempt == nil {
 		return true, false
 	}
@@ -138,13 +138,13 @@ func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, i
 	return nil
 }
 
-// before is the result of the call from before the run was reset; nil = the call can be
+// beforeReset is the result of the call from before the run was reset; nil = the call can be
 // made.
-func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
-	if a.opts.CallBefore == nil {
+func (a *Activities) beforeReset(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
+	if a.opts.CallBeforeReset == nil {
 		return nil, a.report(ctx)(attempt.SentBefore())
 	}
-	result, unknown, err := a.opts.CallBefore(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.StepPath, attempt.Call.IdempotencyKey)
+	result, unknown, err := a.opts.CallBeforeReset(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.StepPath, attempt.Call.IdempotencyKey)
 	switch {
 	case err != nil:
 		return nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))

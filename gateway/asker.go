@@ -16,10 +16,10 @@ import (
 const (
 	// How often a client is asked one question whose answers do not fit. After that the
 	// other channels must answer the elicitation.
-	maxAsked = 3
+	maxInvalid = 3
 	// How often a client is asked one question in all, if its answers are
 	// lost.
-	maxAskings = 6
+	maxTries = 6
 )
 
 // A way is how a client is asked.
@@ -129,9 +129,9 @@ func (s *asker) takeOver(gt *gate) {
 }
 
 // reported is what the run has learned of a question; nil = nothing.
-func (gt *gate) reported(q *question) *runs.Asking {
-	if i := slices.IndexFunc(gt.Askings, func(a runs.Asking) bool { return a.Question == q.name() }); i >= 0 {
-		return &gt.Askings[i]
+func (gt *gate) reported(q *question) *runs.Question {
+	if i := slices.IndexFunc(gt.Questions, func(a runs.Question) bool { return a.Name == q.name() }); i >= 0 {
+		return &gt.Questions[i]
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (s *asker) requireInput(gates []*gate) (answered bool) {
 	asks, rounds := map[string]string{}, map[string]string{}
 	var urls []string
 	for _, gt := range gates {
-		if asked[gt.ID] = s.countAsked(gt); asked[gt.ID] > maxAsked {
+		if asked[gt.ID] = s.countAsked(gt); asked[gt.ID] > maxInvalid {
 			s.mute(gt)
 			delete(asked, gt.ID)
 			continue
@@ -225,7 +225,7 @@ func (s *asker) countAsked(gt *gate) int {
 
 // elicit asks the client on the stream of its call.
 func (s *asker) elicit(gt *gate) {
-	if s.at.Asked[gt.ID] >= maxAskings || s.invalid(gt) >= maxAsked {
+	if s.at.Asked[gt.ID] >= maxTries || s.invalid(gt) >= maxInvalid {
 		if len(gt.asked) == 0 {
 			s.mute(gt)
 		}
@@ -292,17 +292,17 @@ func (s *asker) withdraw(gt *gate, reason string) {
 
 // learn takes from the run that an elicitation got no fitting answer. If this stream
 // asked it, the client is asked again, up to the limit.
-func (s *asker) learn(e *runs.Elicitation, a *runs.Asking) {
+func (s *asker) learn(e *runs.Elicitation, a *runs.Question) {
 	i := s.find(e.ID)
 	if i < 0 {
 		return
 	}
 	gt := s.open[i]
-	gt.Askings = e.Askings
+	gt.Questions = e.Questions
 	for i := range s.at.Asked[gt.ID] {
 		q := s.questionOf(gt, i+1)
 		id := s.on.tokens.seal(questionPurpose, q)
-		if q.name() != a.Question || !slices.Contains(gt.asked, id) {
+		if q.name() != a.Name || !slices.Contains(gt.asked, id) {
 			continue
 		}
 		gt.asked = slices.DeleteFunc(gt.asked, func(open string) bool { return open == id })

@@ -18,11 +18,11 @@ type assembly struct {
 	rights *rights
 	calls  *calls
 
-	served     *served
-	attendance *attendance
-	deliveries *deliveries
-	departures *departures
-	questions  *questions
+	served      *served
+	attendance  *attendance
+	deliveries  *deliveries
+	disconnects *disconnects
+	questions   *questions
 
 	results  *results
 	views    *taskViews
@@ -50,7 +50,7 @@ func (a *assembly) follow() {
 	a.served = &served{}
 	a.attendance = &attendance{runs: a.Runs, served: a.served, now: a.tokens.time, log: a.Logger}
 	a.deliveries = &deliveries{runs: a.Runs, answers: a.Answers, window: a.ReattachWindow, now: a.tokens.time, ends: make(chan struct{}), log: a.Logger}
-	a.departures = &departures{runs: a.Runs, calls: a.calls, attendance: a.attendance, served: a.served, deliveries: a.deliveries,
+	a.disconnects = &disconnects{runs: a.Runs, calls: a.calls, attendance: a.attendance, served: a.served, deliveries: a.deliveries,
 		drain: a.drain, grace: a.DisconnectGrace, window: a.ReattachWindow, now: a.tokens.time, log: a.Logger}
 	a.questions = &questions{runs: a.Runs, rights: a.rights, tokens: a.tokens, log: a.Logger}
 }
@@ -69,11 +69,11 @@ func (a *assembly) answer() {
 // offer makes what starts runs, and the tools that are built in.
 func (a *assembly) offer() {
 	joins := &joins{runs: a.Runs, rights: a.rights, attendance: a.attendance, served: a.served, deliveries: a.deliveries,
-		departures: a.departures, outlive: a.calls.outlive, window: a.ReattachWindow, now: a.tokens.time}
+		disconnects: a.disconnects, outlive: a.calls.outlive, window: a.ReattachWindow, now: a.tokens.time}
 	a.unseen = &unseenBackends{backends: a.Catalogue, deposits: a.deposits}
 	computes := newComputing()
 	starts := &starts{rights: a.rights, computes: computes, tools: a.tools, deposits: a.deposits, unseen: a.unseen, joins: joins, limits: a.ScriptLimits, maxDepth: a.MaxDepth}
-	a.composites = &composites{runs: a.Runs, starts: starts, calls: a.calls, served: a.served, attendance: a.attendance, departures: a.departures,
+	a.composites = &composites{runs: a.Runs, starts: starts, calls: a.calls, served: a.served, attendance: a.attendance, disconnects: a.disconnects,
 		streams: a.streams, views: a.views, results: a.results, questions: a.questions, tokens: a.tokens, log: a.Logger}
 	a.scripts = &scripts{tools: a.tools, rights: a.rights, results: a.results, registry: a.Registry, composites: a.composites, computes: computes, maxDepth: a.MaxDepth}
 	a.builtIn = map[string]builtInTool{}
@@ -102,7 +102,7 @@ func (a *assembly) serve(scope mcp.CacheScope) *Gateway {
 		tasks: tasks, results: a.results, forwarding: a.Forwarding, observe: a.Observe, log: a.Logger}
 	admission := &admission{authenticate: a.Authenticate, most: a.Quotas.Requests, bodies: a.Bodies, maxRequest: a.MaxRequest, log: a.Logger}
 	g := &Gateway{
-		tools: a.tools, rights: a.rights, metadata: a.Metadata, deliveries: a.deliveries, departures: a.departures, drain: a.drain,
+		tools: a.tools, rights: a.rights, metadata: a.Metadata, deliveries: a.deliveries, disconnects: a.disconnects, drain: a.drain,
 		endpoint: &endpoint{admission: admission, requests: requests, questions: a.questions, calls: a.calls, streams: a.streams,
 			deposits: a.deposits, tools: a.tools, tokens: a.tokens, mcp: speaks, http: a.transport(speaks), keepAlive: a.KeepAlive, drain: a.drain, log: a.Logger},
 		stdio: &stdio{admission: admission, requests: requests, questions: a.questions, calls: a.calls, mcp: speaks, who: a.StdioIdentity,

@@ -144,6 +144,6 @@ func (a answers) outstanding() bool {
 func (j *joins) departAfterRefusal(ctx context.Context, x *exchange, id runs.RunID) {
 	x.joined = false
 	if !x.outlives {
-		j.departures.depart(ctx, x, id, true)
+		j.disconnects.stopLater(ctx, x, id, true)
 	}
 }

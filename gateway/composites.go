@@ -14,18 +14,18 @@ import (
 // Composites answer the calls of composite tools: each starts a run, or finds the
 // one that it belongs to, and is answered from its events.
 type composites struct {
-	runs       Runs
-	starts     *starts
-	calls      *calls
-	served     *served
-	attendance *attendance
-	departures *departures
-	streams    *streams
-	views      *taskViews
-	results    *results
-	questions  *questions
-	tokens     *sealer
-	log        *slog.Logger
+	runs        Runs
+	starts      *starts
+	calls       *calls
+	served      *served
+	attendance  *attendance
+	disconnects *disconnects
+	streams     *streams
+	views       *taskViews
+	results     *results
+	questions   *questions
+	tokens      *sealer
+	log         *slog.Logger
 }
 
 // call starts a run, or finds the one that the call belongs to, and
@@ -60,9 +60,9 @@ func (cs *composites) follows(ctx context.Context, x *exchange, at cursor, how r
 	if x.release != nil {
 		x.release()
 	}
-	defer cs.departures.release(x, at.Run)
+	defer cs.disconnects.release(x, at.Run)
 	cs.streams.render(ctx, x, at, how)
-	cs.departures.settle(ctx, x, at.Run)
+	cs.disconnects.settle(ctx, x, at.Run)
 }
 
 // notStarted answers a call that started no run. A task has no result then, so the same

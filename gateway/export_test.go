@@ -9,13 +9,13 @@ import (
 
 // AwaitIdle waits until no client waits for a run here.
 func (g *Gateway) AwaitIdle() {
-	for g.departures.served.busy() {
+	for g.disconnects.served.busy() {
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // AwaitStops waits until it is decided of each run whose client is gone.
-func (g *Gateway) AwaitStops() { g.departures.stops.Wait() }
+func (g *Gateway) AwaitStops() { g.disconnects.stops.Wait() }
 
 func (s *served) busy() bool {
 	s.mu.Lock()
@@ -32,13 +32,13 @@ func (s *served) busy() bool {
 // any request.
 func (g *Gateway) SetClock(now func() time.Time) { g.endpoint.tokens.now = now }
 
-// Leavers are those of requests, for tests.
-type Leavers struct{ leavers }
+// PendingStops are those of requests, for tests.
+type PendingStops struct{ pendingStops }
 
-func (l *Leavers) Replace(id runs.RunID, cancel context.CancelFunc) func() {
+func (l *PendingStops) Replace(id runs.RunID, cancel context.CancelFunc) func() {
 	return l.replace(id, cancel)
 }
-func (l *Leavers) Len() int { return len(l.runs) }
+func (l *PendingStops) Len() int { return len(l.runs) }
 
 // QuotaStarts is how many starts, and callers, quota runs remember.
 func QuotaStarts(r Runs) (starts, callers int) {

@@ -265,22 +265,22 @@ func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs
 			}
 		}
 		decision = runs.Decision{Won: true, Action: a.Action, By: a.By}
-		e.State, e.Action, e.By, e.AnswerID = "answered", a.Action, a.By, a.Asked+"1"
+		e.State, e.Action, e.By, e.AnswerID = "answered", a.Action, a.By, a.QuestionName+"1"
 		r.won++
 		r.add(runs.Event{Kind: runs.EventClosed, Elicitation: ptr(*e)})
 	})
 	return decision, err
 }
 
-func (f *fakeRuns) Asked(_ context.Context, id runs.RunID, elicitation string, a runs.Asking) error {
+func (f *fakeRuns) ReportQuestion(_ context.Context, id runs.RunID, elicitation string, a runs.Question) error {
 	f.change(func() {
 		r := f.runs[id]
 		for i := range r.run.Elicitations {
 			e := &r.run.Elicitations[i]
-			known := slices.ContainsFunc(e.Askings, func(k runs.Asking) bool { return k.Question == a.Question })
+			known := slices.ContainsFunc(e.Questions, func(k runs.Question) bool { return k.Name == a.Name })
 			if e.ID == elicitation && e.State == "open" && !known {
-				e.Askings = append(slices.Clone(e.Askings), a)
-				r.add(runs.Event{Kind: runs.EventAsked, Elicitation: ptr(*e), Asking: &a})
+				e.Questions = append(slices.Clone(e.Questions), a)
+				r.add(runs.Event{Kind: runs.EventQuestion, Elicitation: ptr(*e), Question: &a})
 			}
 		}
 	})

@@ -52,19 +52,19 @@ import (
 //	runTools, scripts     the tools that are built in
 //	calls, questions      what is open at clients: calls to cancel, questions to answer
 //	served, attendance,   whether a run has a client, on whichever replica, and had its
-//	departures, deliveries  answer
+//	disconnects, deliveries answer
 //
 // assembly.go puts them together.
 type Gateway struct {
-	tools      *toolset
-	rights     *rights
-	endpoint   *endpoint
-	stdio      *stdio
-	publishing *publishing  // nil = there is no registry
-	metadata   http.Handler // nil = there is none
-	deliveries *deliveries
-	departures *departures
-	drain      *drain
+	tools       *toolset
+	rights      *rights
+	endpoint    *endpoint
+	stdio       *stdio
+	publishing  *publishing  // nil = there is no registry
+	metadata    http.Handler // nil = there is none
+	deliveries  *deliveries
+	disconnects *disconnects
+	drain       *drain
 }
 
 // New makes a gateway without composite tools; SetOffers gives it some.

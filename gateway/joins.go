@@ -17,16 +17,16 @@ import (
 
 // Joins start the runs of calls, or join them to existing ones.
 type joins struct {
-	runs       Runs
-	rights     *rights
-	attendance *attendance
-	served     *served
-	deliveries *deliveries
-	departures *departures
-	outlive    func(definitions.OnDisconnect) bool // what a definition says means that its run continues without its client
-	turns      runs.Turns                          // of runs, for requests that want to join: each reads the whole history
-	window     time.Duration                       // in which a call may be one sent again; 0 or less = none
-	now        func() time.Time
+	runs        Runs
+	rights      *rights
+	attendance  *attendance
+	served      *served
+	deliveries  *deliveries
+	disconnects *disconnects
+	outlive     func(definitions.OnDisconnect) bool // what a definition says means that its run continues without its client
+	turns       runs.Turns                          // of runs, for requests that want to join: each reads the whole history
+	window      time.Duration                       // in which a call may be one sent again; 0 or less = none
+	now         func() time.Time
 }
 
 // start starts the run of a call, unless it exists. A call equals an earlier one if it

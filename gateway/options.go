@@ -31,7 +31,7 @@ type Runs interface {
 	Attach(ctx context.Context, id runs.RunID, a runs.Attended) (noted bool, err error)
 	Deliver(ctx context.Context, caller string, all []runs.RunID) error
 	Delivered(ctx context.Context, caller string, id runs.RunID, since time.Time) (bool, error)
-	Asked(ctx context.Context, id runs.RunID, elicitation string, became runs.Asking) error
+	ReportQuestion(ctx context.Context, id runs.RunID, elicitation string, became runs.Question) error
 	Cancel(ctx context.Context, id runs.RunID, reason string) error
 	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
 	List(ctx context.Context, filter runs.Filter) ([]runs.Run, error)

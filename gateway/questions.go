@@ -143,10 +143,10 @@ func (qs *questions) runOf(ctx context.Context, r *reply) (*runs.Run, error) {
 
 // unanswered has the run note what became of a question. The stream that asked
 // it follows the run, wherever it is.
-func (qs *questions) unanswered(ctx context.Context, a *asked, q *question, outcome runs.AskingOutcome, reason string) (status int) {
+func (qs *questions) unanswered(ctx context.Context, a *asked, q *question, outcome runs.QuestionOutcome, reason string) (status int) {
 	ctx, done := detached(ctx)
 	defer done()
-	err := qs.runs.Asked(ctx, q.Run, q.Gate, runs.Asking{Question: q.name(), Outcome: outcome, Reason: reason})
+	err := qs.runs.ReportQuestion(ctx, q.Run, q.Gate, runs.Question{Name: q.name(), Outcome: outcome, Reason: reason})
 	if err != nil && !errors.Is(err, runs.ErrNotFound) {
 		qs.log.Warn("cannot record that an elicitation was not answered", "run", q.Run, "elicitation", q.Gate, "error", err)
 		a.again()
@@ -217,7 +217,7 @@ func (qs *questions) answer(ctx context.Context, c *client, run *runs.Run, to ab
 	if !ok {
 		return nil, &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{Run: run, ElicitationID: to.elicitation, Question: to.question, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.name, Allowed: func(e runs.Elicitation) bool {
+	answer := runs.Answer{Run: run, ElicitationID: to.elicitation, Question: to.question, Action: action, By: c.caller.Subject, Via: runs.ViaForm, QuestionName: to.name, Allowed: func(e runs.Elicitation) bool {
 		return qs.rights.allow(c.who, auth.Answer, auth.Object{Tool: run.Tool, Owner: run.Caller, Approvers: e.Approvers})
 	}}
 	switch action {

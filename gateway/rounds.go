@@ -20,11 +20,11 @@ import (
 func (st *state) unknownKeys(given map[string]json.RawMessage) (reasons map[string]string) {
 	reasons = map[string]string{}
 	known, asked := map[string]bool{}, []string{}
-	for gate, askings := range st.Asked {
-		for n := range askings {
+	for gate, times := range st.Asked {
+		for n := range times {
 			known[questionKey(gate, st.Rounds[gate], n+1)] = true
 		}
-		asked = append(asked, questionKey(gate, st.Rounds[gate], askings))
+		asked = append(asked, questionKey(gate, st.Rounds[gate], times))
 	}
 	slices.Sort(asked)
 	for _, key := range slices.Sorted(maps.Keys(given)) {

@@ -137,8 +137,8 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.report.notifyText("the run was released by an operator")
 	case runs.EventOpened:
 		return s.opened(ctx, e)
-	case runs.EventAsked:
-		s.asker.learn(e.Elicitation, e.Asking)
+	case runs.EventQuestion:
+		s.asker.learn(e.Elicitation, e.Question)
 	case runs.EventClosed:
 		s.asker.closed(e.Elicitation)
 		s.report.closed(e)

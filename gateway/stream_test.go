@@ -715,7 +715,7 @@ func TestAnswerUnderAnUnknownID(t *testing.T) {
 	stream.result(false).structuredIs(t, `{"action":"accept","by":"user-ann"}`)
 }
 
-// An answer counts under the key of each asking, for calls and tasks alike.
+// An answer counts under the key of each question, for calls and tasks alike.
 func TestAnswerToAnEarlierAsking(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(c *wire) string{

@@ -246,14 +246,14 @@ func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
 // rejected answer, with the reason. Again is false at the limit, or when the user was
 // sent to the page.
 func (gt *gate) nextQuestion() (number int, again bool) {
-	number, again = 1, len(gt.Askings) < runs.MaxAskings
-	for _, a := range gt.Askings {
-		if a.Question != questionKey(gt.ID, gt.Round, number) {
+	number, again = 1, len(gt.Questions) < runs.MaxQuestions
+	for _, a := range gt.Questions {
+		if a.Name != questionKey(gt.ID, gt.Round, number) {
 			continue
 		}
 		number++
 		gt.reason = a.Reason
-		again = again && a.Outcome == runs.Invalid && number <= maxAsked
+		again = again && a.Outcome == runs.Invalid && number <= maxInvalid
 	}
 	return number, again
 }

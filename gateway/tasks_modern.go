@@ -131,7 +131,7 @@ func unknownKeys(run *runs.Run, answers map[string]json.RawMessage) (unknown []s
 func hasAsked(run *runs.Run, key string) bool {
 	open := run.Open()
 	return slices.ContainsFunc(run.Elicitations, func(e runs.Elicitation) bool {
-		asked := maxAsked // of a closed one it is not known any more
+		asked := maxInvalid // of a closed one it is not known any more
 		if slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
 			asked, _ = (&gate{Elicitation: e}).nextQuestion()
 		}
@@ -143,7 +143,7 @@ func hasAsked(run *runs.Run, key string) bool {
 // takeInput gives an answer on. If it is none, the run notes that, so that the
 // question is shown under another key from now on.
 func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in input, raw json.RawMessage) error {
-	became := runs.Asking{Question: in.key, Outcome: runs.Invalid}
+	became := runs.Question{Name: in.key, Outcome: runs.Invalid}
 	var invalid *runs.InvalidAnswerError
 	switch {
 	case in.way == byURL && actionOf(raw) == accept:
@@ -162,7 +162,7 @@ func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in i
 	}
 	ctx, done := detached(ctx)
 	defer done()
-	return ts.runs.Asked(ctx, run.ID, in.ID, became)
+	return ts.runs.ReportQuestion(ctx, run.ID, in.ID, became)
 }
 
 // cancelModernTask is tasks/cancel of the extension. For a task that has

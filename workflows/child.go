@@ -214,7 +214,7 @@ func (cs *children) childOptions(ctx workflow.Context, call *called, in *RunInpu
 	if in.Resumption != nil {
 		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY
 		delete(options.Memo, MemoStarted) // it has begun before
-		options.Memo[MemoResumption] = Resumption{Of: in.Resumption.Of, Time: in.Resumption.Time}
+		options.Memo[MemoResumption] = Resumption{Of: in.Resumption.Of, Number: in.Resumption.Number}
 	}
 	return options
 }

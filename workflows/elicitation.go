@@ -69,31 +69,31 @@ const (
 
 // An Elicitation is a request to a person, as in the run's memo.
 type Elicitation struct {
-	Kind     ElicitationKind  `json:"kind,omitempty"`
-	ID       string           `json:"id"` // step path and occurrence, e.g. approval#1
-	StepID   string           `json:"stepId"`
-	StepPath StepPath         `json:"stepPath"`
-	Message  string           `json:"message"`
-	Schema   json.RawMessage  `json:"schema,omitempty"` // kept while open
-	Mode     definitions.Mode `json:"mode,omitempty"`   // definitions.URLMode, or empty
-	Opened   time.Time        `json:"opened"`
-	Expires  time.Time        `json:"expires,omitzero"`   // with its own time, or with what surrounds it where that ends earlier; zero = never
-	Limit    time.Time        `json:"limit,omitzero"`     // of its own time, where what surrounds it ends earlier
-	Digest   string           `json:"question,omitempty"` // digest of what is asked, to which answers are bound
-	State    ElicitationState `json:"state"`
-	Action   string           `json:"action,omitempty"` // of the answer that won
-	By       string           `json:"by,omitempty"`
-	Via      Channel          `json:"via,omitempty"`
-	At       time.Time        `json:"at,omitzero"`       // when it was answered, or expired
-	Content  json.RawMessage  `json:"content,omitempty"` // of the answer that won, up to maxShownContent bytes of it; of more, none
-	Decision Decision         `json:"decision,omitempty"`
-	Unproven bool             `json:"unproven,omitempty"` // the identity of the answerer is not proved
-	AnswerID string           `json:"answerId,omitempty"`
-	Call     *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
-	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
-	Backend  string           `json:"backend,omitempty"` // that wants a credential
-	Run      string           `json:"run,omitempty"`     // called run that asks; "" = this one
-	Round    string           `json:"round,omitempty"`   // names the execution that asks, of a run that was reset: what was asked before has had the same ID; "" = it was not reset
+	Kind      ElicitationKind  `json:"kind,omitempty"`
+	ID        string           `json:"id"` // step path and occurrence, e.g. approval#1
+	StepID    string           `json:"stepId"`
+	StepPath  StepPath         `json:"stepPath"`
+	Message   string           `json:"message"`
+	Schema    json.RawMessage  `json:"schema,omitempty"` // kept while open
+	Mode      definitions.Mode `json:"mode,omitempty"`   // definitions.URLMode, or empty
+	Opened    time.Time        `json:"opened"`
+	Expires   time.Time        `json:"expires,omitzero"`   // with its own time, or with what surrounds it where that ends earlier; zero = never
+	Limit     time.Time        `json:"limit,omitzero"`     // of its own time, where what surrounds it ends earlier
+	Digest    string           `json:"question,omitempty"` // digest of what is asked, to which answers are bound
+	State     ElicitationState `json:"state"`
+	Action    string           `json:"action,omitempty"` // of the answer that won
+	By        string           `json:"by,omitempty"`
+	Via       Channel          `json:"via,omitempty"`
+	At        time.Time        `json:"at,omitzero"`       // when it was answered, or expired
+	Content   json.RawMessage  `json:"content,omitempty"` // of the answer that won, up to maxShownContent bytes of it; of more, none
+	Decision  Decision         `json:"decision,omitempty"`
+	Unproven  bool             `json:"unproven,omitempty"` // the identity of the answerer is not proved
+	AnswerID  string           `json:"answerId,omitempty"`
+	Call      *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
+	Questions []Question       `json:"askings,omitempty"` // that did not lead to an answer; kept while open
+	Backend   string           `json:"backend,omitempty"` // that wants a credential
+	Run       string           `json:"run,omitempty"`     // called run that asks; "" = this one
+	Round     string           `json:"round,omitempty"`   // names the execution that asks, of a run that was reset: what was asked before has had the same ID; "" = it was not reset
 
 	Approvers []string `json:"approvers,omitempty"` // who answers, of those who may: subjects, and groups as group:NAME; nil = all of them
 	Unchecked bool     `json:"unchecked,omitempty"` // content need not fit the schema

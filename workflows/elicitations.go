@@ -82,7 +82,7 @@ func (es *elicitations) takeBack() {
 		if es.asked(e.ID) {
 			continue
 		}
-		e.State, e.Schema, e.Call, e.Askings = ElicitationDropped, nil, nil, nil
+		e.State, e.Schema, e.Call, e.Questions = ElicitationDropped, nil, nil, nil
 		es.list = append(es.list, e)
 	}
 }
@@ -176,7 +176,7 @@ func (es *elicitations) next(in *RunInput) {
 
 // openBytes is the size of an open elicitation in the input of the next execution.
 func openBytes(e Elicitation) int {
-	size := record.PayloadSize(e.Message) + record.PayloadSize(e.Schema) + record.PayloadSize(e.Content) + askingsBytes(e.Askings) + record.EntryBytes
+	size := record.PayloadSize(e.Message) + record.PayloadSize(e.Schema) + record.PayloadSize(e.Content) + questionsBytes(e.Questions) + record.EntryBytes
 	for _, name := range e.Approvers {
 		size += record.PayloadSize(name) + record.EntryBytes/8
 	}

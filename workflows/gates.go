@@ -156,7 +156,7 @@ func (gs *gates) closeAs(ctx workflow.Context, g *gate, end Elicitation) {
 	gs.journal.Grow(-openBytes(*e))
 	e.State, e.Action, e.By, e.Via, e.At, e.Unproven = end.State, end.Action, end.By, end.Via, end.At, end.Unproven
 	e.AnswerID, e.Content, e.Decision, e.Schema = end.AnswerID, end.Content, end.Decision, nil
-	e.Call, e.Askings = nil, nil
+	e.Call, e.Questions = nil, nil
 	if g.child == nil && gs.failures.stopped() {
 		return // finish publishes
 	}

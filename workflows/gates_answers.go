@@ -111,32 +111,32 @@ func CheckAnswer(a Answer, kind ElicitationKind, schema json.RawMessage) error {
 	return checkReconciled(a.Content)
 }
 
-// readAsked keeps reports on askings in the state, as long as the elicitation is open.
-func (gs *gates) readAsked(_ workflow.Context, s Signal, _ bool) reading {
-	var a Asked
+// readQuestion keeps reports on questions in the state, as long as the elicitation is open.
+func (gs *gates) readQuestion(_ workflow.Context, s Signal, _ bool) reading {
+	var a QuestionReport
 	unreadable := json.Unmarshal(s.Body, &a) != nil
 	return reading{about: Ruling{ElicitationID: a.ElicitationID}, take: func(ctx workflow.Context, _ Ruling) {
 		if !unreadable {
-			gs.takeAsking(ctx, a)
+			gs.keepQuestion(ctx, a)
 		}
 	}}
 }
 
-func (gs *gates) takeAsking(ctx workflow.Context, a Asked) {
+func (gs *gates) keepQuestion(ctx workflow.Context, a QuestionReport) {
 	g, open := gs.opened[a.ElicitationID]
-	if !open || a.Question == "" || len(a.Question) > maxQuestionName {
+	if !open || a.Name == "" || len(a.Name) > maxQuestionName {
 		return
 	}
 	e := gs.elicitations.at(g.index)
-	known := slices.ContainsFunc(e.Askings, func(k Asking) bool { return k.Question == a.Question })
-	if known || len(e.Askings) >= MaxAskings {
+	known := slices.ContainsFunc(e.Questions, func(k Question) bool { return k.Name == a.Name })
+	if known || len(e.Questions) >= MaxQuestions {
 		return
 	}
 	if len(a.Reason) > maxReason {
 		a.Reason = strings.ToValidUTF8(a.Reason[:maxReason], "")
 	}
 	before := openBytes(*e)
-	e.Askings = append(e.Askings, a.Asking)
+	e.Questions = append(e.Questions, a.Question)
 	gs.journal.Grow(openBytes(*e) - before)
 	gs.board.publishState(ctx)
 }

@@ -20,7 +20,7 @@ import (
 const (
 	TaskQueue      = "perdure"
 	AnswerSignal   = "elicitation-answer"
-	AskedSignal    = "elicitation-asked"
+	QuestionSignal = "elicitation-asked"
 	AttachSignal   = "request-attached"
 	ChildSignal    = "child-report"       // to a run from one that it has called, a ChildReport
 	AdoptSignal    = "child-adopted"      // to a run from the one that has called it, an Adopted
@@ -153,7 +153,7 @@ type Resumption struct {
 	Of     string           `json:"of"`               // Temporal's run ID of the execution that is repeated
 	By     string           `json:"by,omitempty"`     // who resumes it
 	Token  string           `json:"token,omitempty"`  // of the plan of this resumption; in the memo only
-	Time   int              `json:"time"`             // 1 = the first resumption of the run
+	Number int              `json:"time"`             // 1 = the first resumption of the run
 	Asked  map[StepPath]int `json:"asked,omitempty"`  // by step path: how often it has asked before, so that no ID of an elicitation comes twice
 	Undone map[StepPath]int `json:"undone,omitempty"` // by step path: how often it was undone; executed again, it has a key of its own
 }

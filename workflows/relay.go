@@ -76,7 +76,7 @@ func (rl *relay) takeReport(ctx workflow.Context, call *called, report ChildRepo
 	}
 	e := *report.Elicitation
 	e.ID, e.StepPath, e.StepID = call.path.RelayedID(e.ID), call.path.Below(e.StepPath), call.path.Top()
-	e.Run, e.Askings = cmp.Or(e.Run, call.id), nil
+	e.Run, e.Questions = cmp.Or(e.Run, call.id), nil
 	rl.gates.updateBelow(ctx, call, e)
 }
 

@@ -86,7 +86,7 @@ func (r *run) tie() {
 func (r *run) listen(ctx workflow.Context) {
 	r.signals.listen(ctx,
 		&mailbox{name: AnswerSignal, read: r.gates.readAnswer},
-		&mailbox{name: AskedSignal, read: r.gates.readAsked},
+		&mailbox{name: QuestionSignal, read: r.gates.readQuestion},
 		&mailbox{name: AttachSignal, read: readRequest},
 		&mailbox{name: ChildSignal, read: r.relay.readReport},
 		&mailbox{name: AdoptSignal, read: r.parent.readAdoption},

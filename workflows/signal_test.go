@@ -36,7 +36,7 @@ func forged(t *testing.T) map[string]any {
 		"with the proof of another":     moved(good, accept),
 		"with the proof of a refusal":   moved(decline, accept),
 		"of another run":                signed(workflows.AnswerSignal, "another/run", accept),
-		"of another signal":             signed(workflows.AskedSignal, testRun, accept),
+		"of another signal":             signed(workflows.QuestionSignal, testRun, accept),
 		"of a stranger, our ID":         moved(workflows.Signal{Proof: secrets.KeyOf(good.Proof) + "." + mac}, accept),
 		"to another question":           signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#1", Digest: "another", Action: "accept", AnsweredBy: "ada"}),
 		"that is no object":             "accept",

@@ -61,7 +61,7 @@ func (b backendAddCommand) Run(ctx context.Context, c *console) error {
 		return fmt.Errorf("%s did not answer, so nothing was written; correct the command or URL, or add it as it is with --away", server.Name)
 	}
 	if creates {
-		files := append([]textFile{{b.Config, set.Configuration(name, t.report.Effects, t.trouble())}}, schemaFiles()...)
+		files := append([]textFile{{b.Config, set.Configuration(name, t.report.Effects, t.connectErrors())}}, schemaFiles()...)
 		if err := t.write(files); err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (i initCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	composite := scaffold.Compose(t.tools, t.report.Effects)
-	files := i.texts(set.Configuration(name, t.report.Effects, t.trouble()), composite)
+	files := i.texts(set.Configuration(name, t.report.Effects, t.connectErrors()), composite)
 	if err := t.write(files); err != nil {
 		return err
 	}
@@ -275,13 +275,13 @@ func knownTools(tools []backends.Tool, effects []scaffold.Proposal) definitions.
 	return definitions.ToolsByName(byName)
 }
 
-// trouble says for servers that did not list their tools why.
-func (t *takeOver) trouble() map[string]string {
-	trouble := map[string]string{}
+// connectErrors are those of the servers that did not list their tools, by name.
+func (t *takeOver) connectErrors() map[string]string {
+	errs := map[string]string{}
 	for _, s := range t.report.Servers {
 		if !s.Connected {
-			trouble[s.Name] = s.Error
+			errs[s.Name] = s.Error
 		}
 	}
-	return trouble
+	return errs
 }

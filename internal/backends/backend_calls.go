@@ -20,7 +20,7 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 		if err != nil {
 			return nil, notCalled(c, err)
 		}
-		if err := c.mayLeave(ctx); err != nil {
+		if err := c.maySend(ctx); err != nil {
 			b.sessions.release(s)
 			return nil, notCalled(c, err)
 		}
@@ -54,16 +54,16 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 	}
 }
 
-// mayLeave reports why a call must no longer be sent: its context has ended, or Leaving
+// maySend reports why a call must no longer be sent: its context has ended, or MaySend
 // refuses it.
-func (c Call) mayLeave(ctx context.Context) error {
+func (c Call) maySend(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if c.Leaving == nil {
+	if c.MaySend == nil {
 		return nil
 	}
-	return c.Leaving(ctx)
+	return c.MaySend(ctx)
 }
 
 // notCalled is the error of a call that did not reach its backend's tool.

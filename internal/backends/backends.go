@@ -97,9 +97,9 @@ type Call struct {
 	// Progress gets the backend's progress notifications. It must not block. nil = the
 	// backend is not asked for progress.
 	Progress func(Progress)
-	// Leaving is called when there is a session for the call, just before it is sent. If
+	// MaySend is called when there is a session for the call, just before it is sent. If
 	// it gives an error, the call is not sent. nil = the call is always sent.
-	Leaving func(ctx context.Context) error
+	MaySend func(ctx context.Context) error
 	// ClientInput is for a call whose client can answer the backend's elicitations, by calling
 	// again. nil = it cannot, and a tool that asks fails.
 	ClientInput *ClientInput

@@ -62,7 +62,7 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 		return Decision{}, fmt.Errorf("answering run %s: %w", id, err)
 	}
 	news := as.news.subscribe(id)
-	news.forAnswer(a.Asked != "")
+	news.forAnswer(a.QuestionName != "")
 	followed := a.Run != nil && a.Run.execution != "" && news != nil
 	defer func() {
 		news.forAnswer(false)
@@ -112,7 +112,7 @@ func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 		AnsweredBy:    a.By,
 		Via:           a.Via,
 		At:            time.Now().UTC().Truncate(time.Millisecond),
-		AnswerID:      a.Asked + randomName(26),
+		AnswerID:      a.QuestionName + randomName(26),
 	}
 	if a.Action == workflows.Accept { // otherwise content means nothing
 		signal.Content = a.Content
@@ -251,25 +251,25 @@ func noSuchGate(id RunID, elicitation string) error {
 	return fmt.Errorf("run %s, elicitation %s: %w", id, elicitation, ErrNoSuchGate)
 }
 
-// askedLimit is how long Asked waits until the run has taken note.
-const askedLimit = 5 * time.Second
+// reportLimit is how long ReportQuestion waits until the run has taken note.
+const reportLimit = 5 * time.Second
 
-// Asked records an asking without an answer in a run, for as long as the elicitation is
-// open, so that every follower of the run sees it (EventAsked). It returns when the run
+// ReportQuestion records a question without an answer in a run, for as long as the elicitation is
+// open, so that every follower of the run sees it (EventQuestion). It returns when the run
 // has recorded it, or does not need to, or after some seconds without either.
-func (as answers) Asked(ctx context.Context, id RunID, elicitation string, a Asking) error {
+func (as answers) ReportQuestion(ctx context.Context, id RunID, elicitation string, a Question) error {
 	pause := &backoff{next: 4 * time.Millisecond, limit: time.Second}
-	wait, cancel := context.WithTimeout(ctx, askedLimit)
+	wait, cancel := context.WithTimeout(ctx, reportLimit)
 	defer cancel()
 	for sent := false; ; {
 		run, err := as.Get(ctx, id)
 		switch {
 		case err != nil:
 			return err
-		case !wants(run, elicitation, a.Question):
+		case !wants(run, elicitation, a.Name):
 			return nil
 		case !sent:
-			err := as.signal(ctx, id, workflows.AskedSignal, workflows.Asked{ElicitationID: elicitation, Asking: a})
+			err := as.signal(ctx, id, workflows.QuestionSignal, workflows.QuestionReport{ElicitationID: elicitation, Question: a})
 			if err != nil {
 				return failure(ctx, "signalling", id, err)
 			}
@@ -281,12 +281,12 @@ func (as answers) Asked(ctx context.Context, id RunID, elicitation string, a Ask
 	}
 }
 
-// wants reports whether a run would take note of an asking.
+// wants reports whether a run would take note of a question.
 func wants(run *Run, elicitation, question string) bool {
 	for _, e := range run.Open() {
 		if e.ID == elicitation {
-			known := slices.ContainsFunc(e.Askings, func(a Asking) bool { return a.Question == question })
-			return !known && len(e.Askings) < workflows.MaxAskings
+			known := slices.ContainsFunc(e.Questions, func(a Question) bool { return a.Name == question })
+			return !known && len(e.Questions) < workflows.MaxQuestions
 		}
 	}
 	return false

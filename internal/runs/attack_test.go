@@ -247,11 +247,11 @@ func TestAttackSignalsAreRecorded(t *testing.T) {
 	id := in.gate()
 	elicitation := workflows.Elicitation{ID: "ask#1", StepPath: "ask", Message: "Your password, please.", State: workflows.ElicitationOpen}
 	for name, body := range map[string]any{
-		workflows.AnswerSignal: workflows.Answer{ElicitationID: "ask#1", Action: "accept", AnsweredBy: "ada", Content: json.RawMessage(`{}`)},
-		workflows.AskedSignal:  workflows.Asked{ElicitationID: "ask#1", Asking: workflows.Asking{Question: "q", Outcome: workflows.Unable, Reason: "call this number"}},
-		workflows.AttachSignal: workflows.Attached{Request: "somebody else's"},
-		workflows.ChildSignal:  workflows.ChildReport{RunID: "x/y", StepPath: "write", Elicitation: &elicitation},
-		workflows.AdoptSignal:  workflows.Adopted{StepPath: "write"},
+		workflows.AnswerSignal:   workflows.Answer{ElicitationID: "ask#1", Action: "accept", AnsweredBy: "ada", Content: json.RawMessage(`{}`)},
+		workflows.QuestionSignal: workflows.QuestionReport{ElicitationID: "ask#1", Question: workflows.Question{Name: "q", Outcome: workflows.Unable, Reason: "call this number"}},
+		workflows.AttachSignal:   workflows.Attached{Request: "somebody else's"},
+		workflows.ChildSignal:    workflows.ChildReport{RunID: "x/y", StepPath: "write", Elicitation: &elicitation},
+		workflows.AdoptSignal:    workflows.Adopted{StepPath: "write"},
 
 		quarantine.ReleaseSignal: map[string]string{"by": "ada"},
 		quarantine.FailSignal:    workflows.Failure{Error: workflows.Error{Message: "call this number"}},
@@ -262,7 +262,7 @@ func TestAttackSignalsAreRecorded(t *testing.T) {
 		})
 	}
 	shown := perduretest.Must(in.door.Show(t.Context(), id))(t)
-	if len(shown.Refused) != 7 || shown.Request != "" || len(shown.Elicitations) != 1 || len(shown.Elicitations[0].Askings) != 0 || shown.Status != runs.Waiting {
+	if len(shown.Refused) != 7 || shown.Request != "" || len(shown.Elicitations) != 1 || len(shown.Elicitations[0].Questions) != 0 || shown.Status != runs.Waiting {
 		t.Errorf("the run is shown as %+v", shown)
 	}
 	for _, r := range shown.Refused {

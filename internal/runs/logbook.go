@@ -76,7 +76,7 @@ func began(f history.Began) LogEntry {
 	case history.Continued:
 		return LogEntry{Kind: LogContinued, Text: "continues in a new execution, as its history has grown long"}
 	case history.Resumed:
-		return LogEntry{Kind: LogResumed, By: in.Resumption.By, Text: fmt.Sprintf("resumption %d by %s: resumed", in.Resumption.Time, cmp.Or(in.Resumption.By, "unknown"))}
+		return LogEntry{Kind: LogResumed, By: in.Resumption.By, Text: fmt.Sprintf("resumption %d by %s: resumed", in.Resumption.Number, cmp.Or(in.Resumption.By, "unknown"))}
 	}
 	return LogEntry{Kind: LogStarted, By: in.Caller.Subject, Text: fmt.Sprintf("%s %s was called by %s", in.Definition.Name, cmp.Or(in.Definition.Version, shortDigest(in.Definition.Digest)), callerName(in.Caller))}
 }
@@ -134,7 +134,7 @@ func elicitationEntry(f history.ElicitationChanged) LogEntry {
 		}
 	case history.Asked:
 		entry.Kind, entry.By = LogNotAnswered, ""
-		entry.Text = withReason("the client was asked and did not answer: "+string(f.Asking.Outcome), f.Asking.Reason)
+		entry.Text = withReason("the client was asked and did not answer: "+string(f.Question.Outcome), f.Question.Reason)
 	default:
 		entry.Kind, entry.Text = LogAnswered, Decided(q)
 		if q.Decision != "" {

@@ -71,7 +71,7 @@ steps:
 			return 1000 + len(g.Answers)
 		}},
 		{"call before", func() int {
-			_, _, err := c.CallHistory().CallBefore(b.Context(), string(id), "", "", "of no call")
+			_, _, err := c.CallHistory().CallBeforeReset(b.Context(), string(id), "", "", "of no call")
 			return count(1000, err)
 		}},
 	}

@@ -177,7 +177,7 @@ func (r Resumptions) request(plan *history.ResumePlan, info *workflowpb.Workflow
 	if err != nil {
 		return nil, err
 	}
-	note, err := encode.ToPayload(workflows.Resumption{Of: plan.Execution, By: plan.By, Time: plan.Time, Token: plan.Token})
+	note, err := encode.ToPayload(workflows.Resumption{Of: plan.Execution, By: plan.By, Number: plan.Number, Token: plan.Token})
 	if err != nil {
 		return nil, err
 	}

@@ -55,16 +55,16 @@ type (
 	Channel          = workflows.Channel
 	Meaning          = workflows.Decision
 	Unchecked        = workflows.UncheckedSignal
-	Asking           = workflows.Asking
-	AskingOutcome    = workflows.AskingOutcome
+	Question         = workflows.Question
+	QuestionOutcome  = workflows.QuestionOutcome
 	Attended         = workflows.Attached
 	Attendance       = workflows.Attendance
 	Outcome          = history.Outcome
 	Quarantine       = history.Quarantined // why a run is not executed
 )
 
-// MaxAskings is how many of them are kept of one elicitation.
-const MaxAskings = workflows.MaxAskings
+// MaxQuestions is how many are kept of one elicitation.
+const MaxQuestions = workflows.MaxQuestions
 
 // What became of a question that was not answered.
 const (
@@ -295,11 +295,11 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventStep   EventKind = "step"   // a step started or ended
-	EventSaid   EventKind = "said"   // a script reports: a line of its log, or its progress
-	EventOpened EventKind = "opened" // an elicitation opened
-	EventAsked  EventKind = "asked"  // an elicitation was shown and not answered; it is still open
-	EventClosed EventKind = "closed" // an elicitation was answered, expired or dropped
+	EventStep     EventKind = "step"   // a step started or ended
+	EventSaid     EventKind = "said"   // a script reports: a line of its log, or its progress
+	EventOpened   EventKind = "opened" // an elicitation opened
+	EventQuestion EventKind = "asked"  // an elicitation was shown and not answered; it is still open
+	EventClosed   EventKind = "closed" // an elicitation was answered, expired or dropped
 
 	EventAttended    EventKind = "attended"    // the attendance of a request
 	EventQuarantined EventKind = "quarantined" // the run is not executed until an operator releases or ends it
@@ -328,9 +328,9 @@ type Event struct {
 	Done, Total float64
 	ByScript    bool
 
-	Elicitation *Elicitation  // EventOpened, EventAsked, EventClosed
+	Elicitation *Elicitation  // EventOpened, EventQuestion, EventClosed
 	Beside      []Elicitation // EventOpened: all that the run has published with it
-	Asking      *Asking       // EventAsked
+	Question    *Question     // EventQuestion
 	Outcome     *Outcome      // EventDone
 	Attended    *Attended     // EventAttended
 	At          time.Time     // when, by the clock of Temporal
@@ -353,9 +353,9 @@ type Answer struct {
 	Run *Run
 	// Allowed reports whether an elicitation is for the one who answers; nil = it is.
 	Allowed func(Elicitation) bool
-	// Asked names the asking that is answered, as the asking request has named it: the
+	// QuestionName is that of the question that is answered: the
 	// AnswerID of an elicitation that this answer closes begins with it. "" = none.
-	Asked string
+	QuestionName string
 }
 
 // InvalidAnswerError reports why an answer was not taken. The elicitation is still

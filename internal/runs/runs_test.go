@@ -733,26 +733,26 @@ func TestAsked(t *testing.T) {
 	id := start(t, c, request(t, gated))
 	followTo(t, c, id, 0, runs.EventOpened)
 	for _, question := range []string{"one", "one", "two"} {
-		if err := c.Asked(t.Context(), id, "ask#1", runs.Asking{Question: question, Outcome: runs.Invalid, Reason: "count is missing"}); err != nil {
+		if err := c.ReportQuestion(t.Context(), id, "ask#1", runs.Question{Name: question, Outcome: runs.Invalid, Reason: "count is missing"}); err != nil {
 			t.Fatal(err)
 		}
 		run := perduretest.Must(c.Get(t.Context(), id))(t)
-		if open := run.Open(); len(open) != 1 || open[0].Askings[len(open[0].Askings)-1].Question != question {
+		if open := run.Open(); len(open) != 1 || open[0].Questions[len(open[0].Questions)-1].Name != question {
 			t.Errorf("after %s: %+v", question, open)
 		}
 	}
-	if err := c.Asked(t.Context(), id, "ask#2", runs.Asking{Question: "three", Outcome: runs.Unable}); err != nil {
+	if err := c.ReportQuestion(t.Context(), id, "ask#2", runs.Question{Name: "three", Outcome: runs.Unable}); err != nil {
 		t.Errorf("of what was never asked: %v", err)
 	}
-	if err := c.Asked(t.Context(), "publish/none", "ask#1", runs.Asking{Question: "one"}); !errors.Is(err, runs.ErrNotFound) {
+	if err := c.ReportQuestion(t.Context(), "publish/none", "ask#1", runs.Question{Name: "one"}); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("of an unknown run: %v", err)
 	}
 	answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "bob"})
 	var told []string
 	var place int64
 	for _, e := range followTo(t, c, id, 0, runs.EventDone) {
-		if e.Kind == runs.EventAsked {
-			told = append(told, e.Elicitation.ID+" "+e.Asking.Question+" "+e.Asking.Reason)
+		if e.Kind == runs.EventQuestion {
+			told = append(told, e.Elicitation.ID+" "+e.Question.Name+" "+e.Question.Reason)
 			place = e.Seq
 		}
 	}

@@ -115,7 +115,7 @@ func (s *stream) elicitation(f history.ElicitationChanged) {
 	e := Event{Kind: EventOpened, Elicitation: &f.Elicitation, Beside: f.Beside}
 	switch f.Change {
 	case history.Asked:
-		e.Kind, e.Asking = EventAsked, &f.Asking
+		e.Kind, e.Question = EventQuestion, &f.Question
 	case history.Closed:
 		e.Kind = EventClosed
 	}

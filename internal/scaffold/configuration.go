@@ -25,16 +25,16 @@ const (
 // editorLine is the first line of a file, by which editors find its schema.
 func editorLine(schema string) string { return "# yaml-language-server: $schema=" + schema + "\n" }
 
-// Configuration is the text of a configuration of servers. Trouble says for a server,
+// Configuration is the text of a configuration of servers. connectErrors says for a server,
 // by its name, why its tools are not known.
-func (set *Set) Configuration(name string, effects []Proposal, trouble map[string]string) string {
+func (set *Set) Configuration(name string, effects []Proposal, connectErrors map[string]string) string {
 	var b strings.Builder
 	b.WriteString(editorLine(ConfigSchema))
 	fmt.Fprintf(&b, "# Written by perdure%s; it is yours now. Keys: docs/configuration.md.\n", set.origin())
 	b.WriteString("# perdure validate --config perdure.yaml checks it, perdure backend add extends it.\n")
 	fmt.Fprintf(&b, "name: %s\n\n# The MCP servers. Steps call a tool as BACKEND_TOOL; perdure tools lists them.\nbackends:\n", quoted(usableName(name)))
 	for _, s := range set.Servers {
-		b.WriteString(s.Entry("  ", effects, trouble[s.Name]))
+		b.WriteString(s.Entry("  ", effects, connectErrors[s.Name]))
 	}
 	if auth := set.authentication(); auth != "" {
 		b.WriteString("\n# Credentials that backends get; secrets are variables of the environment.\noutgoingAuth:\n  backends:\n" + auth)
@@ -69,7 +69,7 @@ backends:
 }
 
 // Entry is the text of a server as an element of backends, indented.
-func (s *Server) Entry(indent string, effects []Proposal, trouble string) string {
+func (s *Server) Entry(indent string, effects []Proposal, connectError string) string {
 	var b strings.Builder
 	line := func(key, value string) { fmt.Fprintf(&b, "%s  %s: %s\n", indent, key, value) }
 	fmt.Fprintf(&b, "%s- name: %s\n", indent, quoted(s.Name))
@@ -98,12 +98,12 @@ func (s *Server) Entry(indent string, effects []Proposal, trouble string) string
 			line("headers", flowMapping(s.Headers))
 		}
 	}
-	b.WriteString(s.effects(indent, effects, trouble))
+	b.WriteString(s.effects(indent, effects, connectError))
 	return b.String()
 }
 
 // effects is the text of the effect rules of a server.
-func (s *Server) effects(indent string, effects []Proposal, trouble string) string {
+func (s *Server) effects(indent string, effects []Proposal, connectError string) string {
 	var rules []Proposal
 	for _, p := range effects {
 		if p.Backend == s.Name {
@@ -112,7 +112,7 @@ func (s *Server) effects(indent string, effects []Proposal, trouble string) stri
 	}
 	if len(rules) == 0 {
 		why := ""
-		if trouble != "" {
+		if connectError != "" {
 			why = " It did not answer when this was written."
 		}
 		return indent + "  # A tool without a rule under effects is unsafe: its calls are never repeated." + why + "\n" +

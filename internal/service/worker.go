@@ -86,7 +86,7 @@ func (s *executor) start(ctx context.Context) error {
 	all := s.runs
 	history := all.CallHistory()
 	o := activities.Options{
-		CallBefore: history.CallBefore, LastAttempt: history.LastAttempt, SentUnread: history.SentUnread, HistorySize: history.HistorySize,
+		CallBeforeReset: history.CallBeforeReset, LastAttempt: history.LastAttempt, SentUnread: history.SentUnread, HistorySize: history.HistorySize,
 		CatchUp: all.CatchUp, Resolve: s.resolve, Outcome: all.ChildOutcome, Latest: all.Latest,
 	}
 	if s.opts.ValuesIn != nil {

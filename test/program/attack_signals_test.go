@@ -276,10 +276,10 @@ func (s *siege) forge() {
 	guessed := workflows.Signal{Body: wrapped, Proof: secrets.KeyOf(s.sign(s.keys(s.keyFile), "another", accept).Proof) + "." + strings.Repeat("A", 43)}
 	s.refuses("a guessed proof", gate, workflows.AnswerSignal, guessed, s.or("proof"))
 	for signal, body := range map[string]any{
-		workflows.AskedSignal:  workflows.Asked{ElicitationID: "ask#1", Asking: workflows.Asking{Question: "q", Outcome: workflows.Invalid, Reason: "call 555-0100"}},
-		workflows.AttachSignal: workflows.Attached{Request: "of.somebody.else"},
-		workflows.ChildSignal:  workflows.ChildReport{RunID: "gate/forged", StepPath: "write", Elicitation: &workflows.Elicitation{ID: "x#1", Message: "Your password?", State: workflows.ElicitationOpen}},
-		workflows.AdoptSignal:  workflows.Adopted{StepPath: "ask"},
+		workflows.QuestionSignal: workflows.QuestionReport{ElicitationID: "ask#1", Question: workflows.Question{Name: "q", Outcome: workflows.Invalid, Reason: "call 555-0100"}},
+		workflows.AttachSignal:   workflows.Attached{Request: "of.somebody.else"},
+		workflows.ChildSignal:    workflows.ChildReport{RunID: "gate/forged", StepPath: "write", Elicitation: &workflows.Elicitation{ID: "x#1", Message: "Your password?", State: workflows.ElicitationOpen}},
+		workflows.AdoptSignal:    workflows.Adopted{StepPath: "ask"},
 	} {
 		s.refuses(signal, gate, signal, body, s.unproven())
 	}

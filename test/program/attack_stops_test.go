@@ -83,7 +83,7 @@ func (b *timedBackend) Call(ctx context.Context, call backends.Call) (*backends.
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Refused, Err: err}
 	}
 	if b.next == nil {
-		if err := call.Leaving(ctx); err != nil {
+		if err := call.MaySend(ctx); err != nil {
 			return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Err: err}
 		}
 	}

@@ -38,8 +38,8 @@ var record = flag.Bool("record", false, "record workflows/testdata/histories tha
 type recording struct {
 	name, source string
 	answers      []runs.Answer
-	request      string        // that joins the run before the answers
-	asked        []runs.Asking // before the answers
+	request      string          // that joins the run before the answers
+	asked        []runs.Question // before the answers
 	cancel       bool
 	resumption   *history.ResumeRequest // of the run when it has ended; its second execution is recorded
 }
@@ -72,7 +72,7 @@ return [attempt(lambda: within("400ms", reads)).error.code, be_echo(n=2)]
 		{id: o, type: forEach, collection: "[[1],[2,3]]", step: {id: i, type: forEach, collection: "{{json .forEach.item}}",
 		 step: {tool: be_echo, arguments: {n: "{{.forEach.item}}"}}}}]}`},
 	{name: "accepted", source: gate(""), answers: []runs.Answer{{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{"why":"ok"}`), By: "ada"}}},
-	{name: "asked_again", source: gate(""), asked: []runs.Asking{{Question: "first", Outcome: runs.Invalid, Reason: "why is missing"}},
+	{name: "asked_again", source: gate(""), asked: []runs.Question{{Name: "first", Outcome: runs.Invalid, Reason: "why is missing"}},
 		answers: []runs.Answer{{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{"why":"ok"}`), By: "ada"}}},
 	{name: "joined", source: gate(""), request: "another", answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
 	{name: "declined", source: gate(""), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
@@ -274,7 +274,7 @@ func (r recording) attend(t *testing.T, door *runs.Client, id runs.RunID, after 
 			attach(t, door, id, r.request)
 		}
 		for _, a := range r.asked {
-			if err := door.Asked(t.Context(), id, event.Elicitation.ID, a); err != nil {
+			if err := door.ReportQuestion(t.Context(), id, event.Elicitation.ID, a); err != nil {
 				t.Fatal(err)
 			}
 		}

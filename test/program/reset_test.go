@@ -86,7 +86,7 @@ func TestReset(t *testing.T) {
 	backend := &notingBackend{}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBefore: door.CallHistory().CallBefore}))
+	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestAttackResetOfACallUnderWay(t *testing.T) {
 	backend := &heldBackend{release: make(chan struct{})}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBefore: door.CallHistory().CallBefore}))
+	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func startUndoing(t *testing.T) *undoing {
 	backend := &notingBackend{}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBefore: door.CallHistory().CallBefore}))
+	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

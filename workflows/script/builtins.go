@@ -183,8 +183,8 @@ func (q *question) names(thread *starlark.Thread) error {
 	return nil
 }
 
-// maxAskings is how often a question is asked when answers do not fit.
-const maxAskings = 3
+// maxAttempts is how often a question is asked when answers do not fit.
+const maxAttempts = 3
 
 // put asks a person, and again with the reason if the answer does not fit.
 func (q *question) put(thread *starlark.Thread) (Answer, Site, error) {
@@ -200,7 +200,7 @@ func (q *question) put(thread *starlark.Thread) (Answer, Site, error) {
 		answer, err := b.run.host.Elicit(b.ctx, site, q.Question)
 		err = b.answered(site, err)
 		var invalid *Error
-		if err == nil || q.Attempt == maxAskings || !errors.As(err, &invalid) || invalid.Code != InvalidAnswer {
+		if err == nil || q.Attempt == maxAttempts || !errors.As(err, &invalid) || invalid.Code != InvalidAnswer {
 			return answer, site, err
 		}
 		q.Reason = invalid.Message

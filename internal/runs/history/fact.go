@@ -85,7 +85,7 @@ const (
 type ElicitationChanged struct {
 	Change      Change
 	Elicitation workflows.Elicitation   // as it is now
-	Asking      workflows.Asking        // of Asked
+	Question    workflows.Question      // of Asked
 	Beside      []workflows.Elicitation // all that the run has published with it; nil = it has not published it
 }
 

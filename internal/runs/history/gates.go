@@ -39,30 +39,30 @@ func (g *gates) stated(c codec, m *commonpb.Memo) (facts []Fact) {
 		return nil
 	}
 	for _, e := range state.Elicitations {
-		askings := g.newAskings(e)
+		questions := g.newQuestions(e)
 		if change := g.set(&e); change != "" {
 			facts = append(facts, ElicitationChanged{Change: change, Elicitation: e, Beside: state.Elicitations})
 		}
-		for _, a := range askings {
-			facts = append(facts, ElicitationChanged{Change: Asked, Elicitation: e, Asking: a})
+		for _, a := range questions {
+			facts = append(facts, ElicitationChanged{Change: Asked, Elicitation: e, Question: a})
 		}
 	}
 	return facts
 }
 
-// newAskings are those that are new.
-func (g *gates) newAskings(e workflows.Elicitation) []workflows.Asking {
+// newQuestions are those that are new.
+func (g *gates) newQuestions(e workflows.Elicitation) []workflows.Question {
 	if was := g.known[e.ID]; was != nil {
-		return e.Askings[min(len(was.Askings), len(e.Askings)):]
+		return e.Questions[min(len(was.Questions), len(e.Questions)):]
 	}
-	return e.Askings
+	return e.Questions
 }
 
 // set notes how an elicitation stands; "" = as it stood.
 func (g *gates) set(e *workflows.Elicitation) Change {
 	was := g.known[e.ID]
 	if was != nil && was.State == e.State {
-		was.Askings = e.Askings
+		was.Questions = e.Questions
 		return ""
 	}
 	if e.State == workflows.ElicitationAnswered && e.Content == nil {

@@ -31,9 +31,9 @@ type ResumeRequest struct {
 	By         string                                 // who resumes the run
 }
 
-// Changes reports whether the request changes more than the outcome of calls left
+// ChangesRun reports whether the request changes more than the outcome of calls left
 // unknown.
-func (req ResumeRequest) Changes() bool {
+func (req ResumeRequest) ChangesRun() bool {
 	return len(req.Results)+len(req.From)+len(req.Arguments) > 0 || req.Definition != nil
 }
 
@@ -62,7 +62,7 @@ type PlannedStep struct {
 type ResumePlan struct {
 	ID        RunID         `json:"runId"`
 	Execution string        `json:"execution"` // Temporal's run ID of the one that is repeated
-	Time      int           `json:"time"`      // 1 = the first resumption
+	Number    int           `json:"time"`      // 1 = the first resumption
 	Steps     []PlannedStep `json:"steps"`     // those that began before, by path
 	// OutcomeUnknown are the calls whose outcome must be recorded first.
 	OutcomeUnknown []PlannedUnknown `json:"unknown,omitempty"`

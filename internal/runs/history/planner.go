@@ -44,9 +44,9 @@ func (r *planner) plan() (*ResumePlan, error) {
 	if err := r.compile(&in); err != nil {
 		return nil, err
 	}
-	plan := &ResumePlan{ID: r.id, Execution: r.execution, Time: 1, Was: r.was.Input, By: r.req.By}
+	plan := &ResumePlan{ID: r.id, Execution: r.execution, Number: 1, Was: r.was.Input, By: r.req.By}
 	if in.Resumption != nil {
-		plan.Time = in.Resumption.Time + 1
+		plan.Number = in.Resumption.Number + 1
 	}
 	r.findUnknown()
 	if err := r.settleCompensations(); err != nil {
@@ -70,7 +70,7 @@ func (r *planner) plan() (*ResumePlan, error) {
 	r.describe(plan)
 	r.describeCalled(plan)
 	in.Journal, in.Open, in.Asked, in.Continued, in.Started = r.journal, nil, nil, true, time.Time{}
-	in.Resumption = &workflows.Resumption{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.was.Asked, Undone: maps.Clone(r.was.Undone)}
+	in.Resumption = &workflows.Resumption{Of: r.execution, By: r.req.By, Number: plan.Number, Asked: r.was.Asked, Undone: maps.Clone(r.was.Undone)}
 	in.MaxJournal = in.MaxValue
 	plan.WithoutForwarded, in.Caller.Forwarded = in.Caller.Forwarded != "", ""
 	plan.Input = in

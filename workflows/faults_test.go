@@ -29,7 +29,7 @@ import (
 func TestRandomRunsInTrouble(t *testing.T) {
 	t.Parallel()
 	forRandomCases(t, func(t *testing.T, c *testCase) {
-		w := newTrouble(c)
+		w := newFaultyWorld(c)
 		completed := w.run(t, c)
 		for resumptions := 1; !completed; resumptions++ {
 			w.working = resumptions > 2
@@ -54,8 +54,8 @@ func TestRandomRunsInTrouble(t *testing.T) {
 	})
 }
 
-// A trouble is the world of a run: what became of its calls, and what will.
-type trouble struct {
+// A faultyWorld is the world of a run: what became of its calls, and what will.
+type faultyWorld struct {
 	rnd      *rand.Rand
 	working  bool            // nothing is lost or denied any more
 	given    bool            // somebody has said what calls came to
@@ -78,8 +78,8 @@ type sentCall struct {
 	arguments json.RawMessage
 }
 
-func newTrouble(c *testCase) *trouble {
-	w := &trouble{rnd: rand.New(rand.NewPCG(uint64(len(c.source())), 2)),
+func newFaultyWorld(c *testCase) *faultyWorld {
+	w := &faultyWorld{rnd: rand.New(rand.NewPCG(uint64(len(c.source())), 2)),
 		risk: map[string]bool{}, executed: map[string]int{}, undone: map[string]int{}, told: map[string]bool{}, sent: map[string]sentCall{}}
 	w.stir(c)
 	w.asking(c, false)
@@ -87,7 +87,7 @@ func newTrouble(c *testCase) *trouble {
 }
 
 // asking decides which calls people are asked about.
-func (w *trouble) asking(c *testCase, continued bool) {
+func (w *faultyWorld) asking(c *testCase, continued bool) {
 	for _, s := range c.def.Steps {
 		// What continues after a lost answer is not done with: it would be told
 		// later what became of the call, when others have gone on without.
@@ -106,7 +106,7 @@ func (w *trouble) asking(c *testCase, continued bool) {
 }
 
 // stir decides what happens to the next execution.
-func (w *trouble) stir(c *testCase) {
+func (w *faultyWorld) stir(c *testCase) {
 	w.lost, w.denied = map[string]bool{}, map[string]int{}
 	c.suggest = nil
 	for range w.rnd.IntN(7) {
@@ -118,7 +118,7 @@ func (w *trouble) stir(c *testCase) {
 	w.stirSteps(c, "", c.suggest != nil)
 }
 
-func (w *trouble) stirSteps(c *testCase, within string, quick bool) {
+func (w *faultyWorld) stirSteps(c *testCase, within string, quick bool) {
 	for _, s := range c.def.Steps {
 		paths := []string{within + s.ID}
 		for i := range 5 {
@@ -139,7 +139,7 @@ func (w *trouble) stirSteps(c *testCase, within string, quick bool) {
 }
 
 // call is what a tool makes of a call.
-func (w *trouble) call(c *testCase, attempts map[string]int) func(string, workflows.ToolCall) (string, error) {
+func (w *faultyWorld) call(c *testCase, attempts map[string]int) func(string, workflows.ToolCall) (string, error) {
 	return func(path string, call workflows.ToolCall) (string, error) {
 		attempt := workflows.Attempt{Call: call, Number: 1}
 		if call.Tool == "undo" {
@@ -175,7 +175,7 @@ func (w *trouble) call(c *testCase, attempts map[string]int) func(string, workfl
 
 // run executes a case in as many executions as it takes, and reports whether it has
 // completed.
-func (w *trouble) run(t *testing.T, c *testCase) bool {
+func (w *faultyWorld) run(t *testing.T, c *testCase) bool {
 	t.Helper()
 	b := newBench(t, c.source(), `{}`, nil)
 	b.before = w.last // whose called runs are there still
@@ -219,7 +219,7 @@ func (w *trouble) run(t *testing.T, c *testCase) bool {
 
 // schedule lets happen what comes from outside: people answer as the case says,
 // and tell what became of calls.
-func (w *trouble) schedule(c *testCase, b *bench, began time.Time, execution int) {
+func (w *faultyWorld) schedule(c *testCase, b *bench, began time.Time, execution int) {
 	if left := began.Add(c.cancel).Sub(b.env.Now()); c.cancel > 0 && left > 0 {
 		b.env.RegisterDelayedCallback(b.env.CancelWorkflow, left)
 	}
@@ -251,7 +251,7 @@ func (w *trouble) schedule(c *testCase, b *bench, began time.Time, execution int
 }
 
 // undoneAt is how often a call was undone, alone or with what it is part of.
-func (w *trouble) undoneAt(path string) (times int) {
+func (w *faultyWorld) undoneAt(path string) (times int) {
 	for _, path := range selfAndAbove(path) {
 		times += w.undone[path]
 	}
@@ -259,7 +259,7 @@ func (w *trouble) undoneAt(path string) (times int) {
 }
 
 // said is a person's answer about a call whose outcome the run does not know.
-func (w *trouble) said(path string) string {
+func (w *faultyWorld) said(path string) string {
 	call := w.sent[path]
 	if !call.executed {
 		return `{"outcome":"not_happened"}`
@@ -271,7 +271,7 @@ func (w *trouble) said(path string) string {
 
 // resumption makes a case of what is left of one that failed. What was asked and
 // ended the run is accepted from now on.
-func (w *trouble) resumption(t *testing.T, c *testCase) *testCase {
+func (w *faultyWorld) resumption(t *testing.T, c *testCase) *testCase {
 	t.Helper()
 	req := history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
 	plan := w.last.resumption(t, req)

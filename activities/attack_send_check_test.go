@@ -40,7 +40,7 @@ func TestAttackCallDecidedLongAgo(t *testing.T) {
 			{definitions.Unsafe, 0, false},
 		} {
 			sent := false
-			b := departing(func() { sent = true })
+			b := checking(func() { sent = true })
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestActivityEnvironment()
 			activities.Register(env, activities.New(b, nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) {
@@ -57,10 +57,10 @@ func TestAttackCallDecidedLongAgo(t *testing.T) {
 	})
 }
 
-// departing is a backend whose calls ask whether they may leave, and are sent if so.
-func departing(sent func()) backend {
+// checking is a backend whose calls ask whether they may be sent, and are sent if so.
+func checking(sent func()) backend {
 	return func(ctx context.Context, c backends.Call) (*backends.Result, error) {
-		if err := c.Leaving(ctx); err != nil {
+		if err := c.MaySend(ctx); err != nil {
 			return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.NotSent, Err: err}
 		}
 		sent()
@@ -92,7 +92,7 @@ func TestAttackCallBelowAStoppedRun(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				sent := false
-				b := departing(func() { sent = true })
+				b := checking(func() { sent = true })
 				var asked []string
 				catchUp := func(_ context.Context, run string, at time.Time, _ *activity.Info) (bool, error) {
 					if ago := time.Since(at); run == "above" && (ago < 400*time.Millisecond || ago > 5*time.Second) || run == "run" && !at.IsZero() {
@@ -149,7 +149,7 @@ func TestAttackStandstill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sent, asked := 0, 0
-		all := activities.New(departing(func() { sent++ }), nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) {
+		all := activities.New(checking(func() { sent++ }), nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) {
 			asked++
 			return false, context.DeadlineExceeded
 		}})
@@ -186,7 +186,7 @@ func TestAttackStandstillOfTemporal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sent := false
-		all := activities.New(departing(func() { sent = true }), nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) { return true, nil }})
+		all := activities.New(checking(func() { sent = true }), nil, activities.Options{CatchUp: func(context.Context, string, time.Time, *activity.Info) (bool, error) { return true, nil }})
 		for _, tc := range []struct {
 			effect definitions.Effect
 			ends   time.Duration

@@ -8,22 +8,22 @@ import (
 )
 
 // Of the clients that left a run, the last one ends it.
-func TestLeavers(t *testing.T) {
+func TestPendingStops(t *testing.T) {
 	t.Parallel()
-	var leavers gateway.Leavers
+	var stops gateway.PendingStops
 	first, endFirst := context.WithCancel(t.Context())
-	doneFirst := leavers.Replace("a/1", endFirst)
+	doneFirst := stops.Replace("a/1", endFirst)
 	last, endLast := context.WithCancel(t.Context())
 	defer endLast()
-	doneLast := leavers.Replace("a/1", endLast)
+	doneLast := stops.Replace("a/1", endLast)
 	if first.Err() == nil || last.Err() != nil {
 		t.Errorf("the first one waits: %v; the last one: %v", first.Err(), last.Err())
 	}
 	doneFirst()
-	if leavers.Len() != 1 {
+	if stops.Len() != 1 {
 		t.Error("the last one is forgotten")
 	}
-	if doneLast(); leavers.Len() != 0 {
+	if doneLast(); stops.Len() != 0 {
 		t.Error("one is kept that does not wait any more")
 	}
 }

@@ -27,13 +27,13 @@ type CallHistory struct {
 // CallHistory returns that of the runs of c.
 func (c *Client) CallHistory() CallHistory { return CallHistory{c.archive, c.index} }
 
-// CallBefore returns the outcome, in executions before the given one, of the call of a step
+// CallBeforeReset returns the outcome, in executions before the given one, of the call of a step
 // with a key: its result, that its outcome is unknown, or neither, so that it can be made.
 // One that the step made with other arguments is of unknown outcome: making both would do
 // twice what the step does once.
 // After a reset, the run's own history lacks what followed the point of the reset, and,
 // if an execution was reset that others had followed, what these did.
-func (c CallHistory) CallBefore(ctx context.Context, id, execution string, path workflows.StepPath, key string) (result *workflows.ToolResult, unknown bool, err error) {
+func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, path workflows.StepPath, key string) (result *workflows.ToolResult, unknown bool, err error) {
 	chains, err := c.chains(ctx, RunID(id))
 	if err != nil {
 		return nil, false, failure(ctx, "reading", RunID(id), err)
@@ -43,7 +43,7 @@ func (c CallHistory) CallBefore(ctx context.Context, id, execution string, path 
 		return nil, false, err
 	}
 	for _, chain := range chains {
-		e := newEarlier(chain, path, key)
+		e := newCallFate(chain, path, key)
 		if err := c.readUntil(ctx, RunID(id), chain, e, execution, ""); err != nil {
 			return nil, false, err
 		}
@@ -81,7 +81,7 @@ func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, ke
 	if err != nil {
 		return false, failure(ctx, "reading", RunID(id), err)
 	}
-	e := newEarlier(chain, "", key)
+	e := newCallFate(chain, "", key)
 	err = c.readUntil(ctx, RunID(id), chain, e, execution, activity)
 	return e.doubt, err
 }
@@ -168,8 +168,8 @@ func (c CallHistory) HistorySize(ctx context.Context, id, execution string) (int
 	return d.GetWorkflowExecutionInfo().GetHistorySizeBytes(), nil
 }
 
-// An earlier is what has happened to the call of a step with a key.
-type earlier struct {
+// A callFate is what has happened to the call of a step with a key.
+type callFate struct {
 	of   workflows.StepPath // the step; "" = calls with other keys do not matter
 	key  string
 	lost bool               // there were executions before that have been deleted
@@ -186,13 +186,13 @@ type earlier struct {
 	otherwise bool          // other may have been executed, and is not known to be undone
 }
 
-func newEarlier(chain []execution, of workflows.StepPath, key string) *earlier {
-	return &earlier{of: of, key: key, lost: chain[0].copied > 0} // what it was reset from has been deleted
+func newCallFate(chain []execution, of workflows.StepPath, key string) *callFate {
+	return &callFate{of: of, key: key, lost: chain[0].copied > 0} // what it was reset from has been deleted
 }
 
 // add takes a fact. A call that cannot be read may be the one that is looked for,
 // and one that was completed has a result: neither may be passed over.
-func (e *earlier) add(fact history.Fact) error {
+func (e *callFate) add(fact history.Fact) error {
 	switch f := fact.(type) {
 	case history.CallStarted:
 		return e.started(f)
@@ -209,7 +209,7 @@ func (e *earlier) add(fact history.Fact) error {
 	return nil
 }
 
-func (e *earlier) started(f history.CallStarted) error {
+func (e *callFate) started(f history.CallStarted) error {
 	if f.Call.Type != workflows.CallToolName {
 		return nil
 	}
@@ -232,7 +232,7 @@ func (e *earlier) started(f history.CallStarted) error {
 	return nil
 }
 
-func (e *earlier) ended(f history.CallEnded) error {
+func (e *callFate) ended(f history.CallEnded) error {
 	switch {
 	case f.Status == history.StepCompleted:
 		result, err := f.ToolResult()
@@ -248,7 +248,7 @@ func (e *earlier) ended(f history.CallEnded) error {
 	return nil
 }
 
-func (e *earlier) endedOtherwise(f history.CallEnded) {
+func (e *callFate) endedOtherwise(f history.CallEnded) {
 	completed := f.Status == history.StepCompleted
 	switch f.Call {
 	case e.other:

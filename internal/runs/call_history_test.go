@@ -37,8 +37,8 @@ func (s *script) giveUp(scheduled int64) {
 }
 
 // look reads what has become of the call with the key "key".
-func (s *script) look(c converter.DataConverter) (*earlier, error) {
-	e := &earlier{of: "a", key: "key"}
+func (s *script) look(c converter.DataConverter) (*callFate, error) {
+	e := &callFate{of: "a", key: "key"}
 	var err error
 	for _, m := range s.read(c) {
 		for _, fact := range m.Facts {

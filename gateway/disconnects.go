@@ -10,32 +10,32 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Departures are the requests whose clients are gone. They end their runs unless
+// Disconnects are the requests whose clients are gone. They end their runs unless
 // another request waits.
-type departures struct {
-	runs       Runs
-	calls      *calls
-	attendance *attendance
-	served     *served
-	deliveries *deliveries
-	leavers    leavers
-	stops      sync.WaitGroup
-	drain      *drain
-	grace      time.Duration // that a client has to come back
-	window     time.Duration // in which a call may be one sent again
-	now        func() time.Time
-	log        *slog.Logger
+type disconnects struct {
+	runs         Runs
+	calls        *calls
+	attendance   *attendance
+	served       *served
+	deliveries   *deliveries
+	pendingStops pendingStops
+	stops        sync.WaitGroup
+	drain        *drain
+	grace        time.Duration // that a client has to come back
+	window       time.Duration // in which a call may be one sent again
+	now          func() time.Time
+	log          *slog.Logger
 }
 
 // settle records what became of a request that waited for a run: its client was
 // answered, or is gone. Of a watcher, only the result counts that the run's caller got.
-func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
+func (ds *disconnects) settle(ctx context.Context, x *exchange, id runs.RunID) {
 	if x.watches && !(x.runEnded && x.countsAnswer) {
 		return
 	}
 	answered := x.wasAnswered()
 	if !answered && x.leftByClient(ds.drain.begun()) {
-		ds.depart(ctx, x, id, x.joined)
+		ds.stopLater(ctx, x, id, x.joined)
 	}
 	known := ds.served.end(id, x, answered, ds.now(), ds.window)
 	switch {
@@ -60,14 +60,14 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 
 // release forgets a request that waits for a run no more, also where it was not
 // settled: one that panics is answered by others, and its run continues.
-func (ds *departures) release(x *exchange, id runs.RunID) {
+func (ds *disconnects) release(x *exchange, id runs.RunID) {
 	if !x.watches {
 		ds.served.leave(id, x)
 	}
 }
 
-// depart ends the run of a request whose client is gone, unless it is wanted.
-func (ds *departures) depart(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
+// stopLater ends the run of a request whose client is gone, unless it is wanted.
+func (ds *disconnects) stopLater(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
 	ds.stops.Go(func() { ds.stopUnlessBack(context.WithoutCancel(ctx), x, id, joined) })
 }
 
@@ -76,13 +76,13 @@ func (ds *departures) depart(ctx context.Context, x *exchange, id runs.RunID, jo
 // that ends meanwhile ends no run.
 //
 // Joined is whether the request has signalled its arrival to the run.
-func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
+func (ds *disconnects) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
 	ctx, cancel := ds.drain.until(ctx)
 	defer cancel()
-	defer ds.leavers.replace(id, cancel)()
+	defer ds.pendingStops.replace(id, cancel)()
 	grace := time.NewTimer(ds.grace)
 	defer grace.Stop()
-	d := &departure{x: x, current: !joined}
+	d := &disconnect{x: x, current: !joined}
 	var after int64
 	if !joined { // events before its own signal do not show who waits now
 		after = x.lastSeq
@@ -128,9 +128,9 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 	}
 }
 
-// A departure is a request whose client is gone. It follows the signals of others until
+// A disconnect is a request whose client is gone. It follows the signals of others until
 // it is known whether it has to end the run.
-type departure struct {
+type disconnect struct {
 	x       *exchange
 	current bool // what it hears is of now: of one that joined, what follows its own note
 	leaving bool // it has asked whether others wait
@@ -138,7 +138,7 @@ type departure struct {
 	asked   int  // and has heard itself ask so often
 }
 
-// What a departure does about what it hears.
+// What a disconnect does about what it hears.
 type reaction int
 
 const (
@@ -150,7 +150,7 @@ const (
 // react decides about an event. Another request that waits or was answered takes the
 // run over: its client has come back, or it answers Here. Of requests that ask at the
 // same time the first decides: if they answered each other, none would.
-func (d *departure) react(e runs.Event) reaction {
+func (d *disconnect) react(e runs.Event) reaction {
 	if e.Kind == runs.EventDone {
 		return giveUp
 	}
@@ -183,16 +183,16 @@ func (d *departure) react(e runs.Event) reaction {
 	return keepWaiting
 }
 
-// Leavers are the requests whose clients are gone and that end their runs after the
+// PendingStops are the requests whose clients are gone and that end their runs after the
 // grace period: for each run the one whose client left last.
-type leavers struct {
+type pendingStops struct {
 	mu   sync.Mutex
 	runs map[runs.RunID]*context.CancelFunc
 }
 
 // replace has a request wait in the place of the one before, which cancel ends.
 // What it returns is called when it does not wait any more.
-func (l *leavers) replace(id runs.RunID, cancel context.CancelFunc) (done func()) {
+func (l *pendingStops) replace(id runs.RunID, cancel context.CancelFunc) (done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.runs == nil {

@@ -37,12 +37,12 @@ const (
 	catchUpLimit = 5 * time.Second
 )
 
-// A departure is a call on its way to its backend, which may wait for a worker, earlier
+// A sendCheck decides whether a call may still be sent. On its way it may wait for a worker, earlier
 // attempts, its turn, a connection or a credential. Meanwhile the run may have been
 // stopped without the activity's knowledge: only a workflow task sees that, and there may
 // be no worker for it. The same is true of the runs above, even for calls that do not
 // wait.
-type departure struct {
+type sendCheck struct {
 	a      *Activities
 	call   workflows.ToolCall
 	info   activity.Info
@@ -54,122 +54,122 @@ type departure struct {
 	above  time.Time // when the runs above were asked last; zero = not yet
 }
 
-func (a *Activities) departure(call workflows.ToolCall, info activity.Info) *departure {
+func (a *Activities) newSendCheck(call workflows.ToolCall, info activity.Info) *sendCheck {
 	from := info.ScheduledTime
 	if decided := call.Decided; !decided.IsZero() && decided.Before(from) { // its worker was held up since
 		from = decided
 	}
 	now := time.Now()
 	begun := info.StartedTime.Add(a.onItsWay.late(info.StartedTime, now))
-	return &departure{
+	return &sendCheck{
 		a: a, call: call, info: info, reads: call.Effect == definitions.Read || info.IsLocalActivity,
 		begun: begun, came: now, waited: begun.Sub(from), since: now,
 	}
 }
 
-// leave reports why a call must no longer be sent; nil = it may be.
-func (d *departure) leave(ctx context.Context) error {
-	if d.reads {
+// allow reports why a call must no longer be sent; nil = it may be.
+func (c *sendCheck) allow(ctx context.Context) error {
+	if c.reads {
 		return nil
 	}
-	if d.isOver() {
-		return d.held()
+	if c.isOver() {
+		return c.held()
 	}
-	if d.waited < moment && time.Since(d.since) < atOnce {
-		if err := d.catchUpAbove(ctx); err != nil || !d.isLate() {
+	if c.waited < moment && time.Since(c.since) < atOnce {
+		if err := c.catchUpAbove(ctx); err != nil || !c.isLate() {
 			return err
 		}
 	}
-	if asked, err := d.catchUp(ctx); asked || err != nil {
+	if asked, err := c.catchUp(ctx); asked || err != nil {
 		return err
 	}
-	return d.record(ctx)
+	return c.record(ctx)
 }
 
 // announce records with Temporal that a call is about to be sent, unless it must no longer
 // be. So if the process dies before, the call is known not to have been sent.
-func (d *departure) announce(ctx context.Context) error {
-	if !d.reads {
-		if d.isOver() {
-			return d.held()
+func (c *sendCheck) announce(ctx context.Context) error {
+	if !c.reads {
+		if c.isOver() {
+			return c.held()
 		}
-		if _, err := d.catchUp(ctx); err != nil {
+		if _, err := c.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	return d.record(ctx)
+	return c.record(ctx)
 }
 
 // record sends a heartbeat, which fails if the call was cancelled. Those that are sent now
 // and then show that too late.
-func (d *departure) record(ctx context.Context) error {
+func (c *sendCheck) record(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
 	defer cancel()
-	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, d.info.TaskToken, workflows.StepProgress{StepPath: d.call.StepPath})
+	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, c.info.TaskToken, workflows.StepProgress{StepPath: c.call.StepPath})
 }
 
 // isOver reports whether the time of the run, or of one above it, is over. After Temporal
 // itself stood still, neither may have heard of that.
-func (d *departure) isOver() bool {
-	return !d.call.Ends.IsZero() && !d.now().Before(d.call.Ends)
+func (c *sendCheck) isOver() bool {
+	return !c.call.Ends.IsZero() && !c.now().Before(c.call.Ends)
 }
 
 // now is the time by Temporal's clock.
-func (d *departure) now() time.Time { return d.begun.Add(elapsed(d.came, time.Now())) }
+func (c *sendCheck) now() time.Time { return c.begun.Add(elapsed(c.came, time.Now())) }
 
 // isLate reports whether the run may have been stopped since it decided on the call.
-func (d *departure) isLate() bool { return d.waited+time.Since(d.since) >= moment }
+func (c *sendCheck) isLate() bool { return c.waited+time.Since(c.since) >= moment }
 
 // catchUp waits until the runs above, and the run itself if the call has waited, are up
 // to date. asked reports that the run was asked, and wants the call.
-func (d *departure) catchUp(ctx context.Context) (asked bool, err error) {
-	if !d.isLate() {
-		if err := d.catchUpAbove(ctx); err != nil {
+func (c *sendCheck) catchUp(ctx context.Context) (asked bool, err error) {
+	if !c.isLate() {
+		if err := c.catchUpAbove(ctx); err != nil {
 			return false, err
 		}
 	}
-	if !d.isLate() || d.a.opts.CatchUp == nil {
+	if !c.isLate() || c.a.opts.CatchUp == nil {
 		return false, nil
 	}
 	now := time.Now()
-	err = d.ask(ctx, d.call.RunID, time.Time{}, &d.info)
-	d.waited, d.since, d.above = 0, now, now
+	err = c.ask(ctx, c.call.RunID, time.Time{}, &c.info)
+	c.waited, c.since, c.above = 0, now, now
 	return err == nil, err
 }
 
 // catchUpAbove waits until the runs above have seen what happened to them a while ago.
 // Usually they have, and one request confirms it.
-func (d *departure) catchUpAbove(ctx context.Context) error {
-	if d.call.Parent == "" || time.Since(d.above) < moment {
+func (c *sendCheck) catchUpAbove(ctx context.Context) error {
+	if c.call.Parent == "" || time.Since(c.above) < moment {
 		return nil
 	}
-	d.above = time.Now()
-	return d.ask(ctx, d.call.Parent, d.now().Add(-lateLimit), nil)
+	c.above = time.Now()
+	return c.ask(ctx, c.call.Parent, c.now().Add(-lateLimit), nil)
 }
 
 // ask waits until a run has seen what had happened to it at a time. Otherwise the run
 // makes the call again, if it still needs it.
-func (d *departure) ask(ctx context.Context, runID string, at time.Time, call *activity.Info) error {
-	if d.a.opts.CatchUp == nil {
+func (c *sendCheck) ask(ctx context.Context, runID string, at time.Time, call *activity.Info) error {
+	if c.a.opts.CatchUp == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
 	defer cancel()
-	switch wanted, err := d.a.opts.CatchUp(ctx, runID, at, call); {
+	switch wanted, err := c.a.opts.CatchUp(ctx, runID, at, call); {
 	case err == nil && !wanted:
 		return errUnwanted
 	case errors.Is(err, workflows.ErrAbandoned):
 		return &heldError{backends.HeldBack{Why: workflows.HeldForGood}}
 	case err != nil:
-		return d.held()
+		return c.held()
 	}
 	return nil
 }
 
 // held is the error of a call that the run makes again, if it is not stopped by then.
-func (d *departure) held() error {
+func (c *sendCheck) held() error {
 	held := backends.HeldBack{After: presence}
-	if d.call.Parent != "" {
+	if c.call.Parent != "" {
 		held.Why = workflows.HeldByParent
 	}
 	return &heldError{held}
