@@ -53,8 +53,7 @@ func (m *meter) charge(s *jsonschema.Schema, listed int) {
 		p.add([]*jsonschema.Schema{part})
 		property[name] = p
 	}
-	given := s.Format
-	s.Format = &jsonschema.Format{Validate: func(v any) error {
+	onEach(s, func(v any) {
 		m.spend(m.visit + self.of(m))
 		if dynamic {
 			m.spend(m.depth * scopePrice)
@@ -74,6 +73,15 @@ func (m *meter) charge(s *jsonschema.Schema, listed int) {
 		case string:
 			m.spend(len(v) / readBytes)
 		}
+	})
+}
+
+// onEach calls a function with each value to which a schema is applied, before its format
+// is checked.
+func onEach(s *jsonschema.Schema, do func(v any)) {
+	given := s.Format
+	s.Format = &jsonschema.Format{Validate: func(v any) error {
+		do(v)
 		if given == nil {
 			return nil
 		}

@@ -118,24 +118,30 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 	case m.Method == string(mcp.MethodSubscriptionsListen) && !web.IsSmall(text): // as over HTTP
 		c.refuse(newTopLevel(text), errLargeListen)
 	case m.isRequest():
-		client.release = func() { // of the request, while its answer is waited for
-			m.Params, text = nil, nil
-			p.shed()
-			free()
-		}
 		x := newExchange(ctx, client, m.ID, &p, &lineOutlet{c: c})
 		x.badParams = badParams
-		return c.begin(ctx, x, free, func(ctx context.Context) *exchange {
-			admitted := !m.isCall() && !m.isList() || client.dialect.admits(nil, &p)
-			if !c.at.requests.serve(ctx, x, &m, admitted, nil) {
-				c.handle(ctx, text, m.ID, x)
-			}
-			return x
-		}, &m)
+		return c.request(ctx, x, text, &m, free)
 	default:
 		c.handle(ctx, text, m.ID, nil)
 	}
 	return false
+}
+
+// request begins to serve a request.
+func (c *stdioConn) request(ctx context.Context, x *exchange, text []byte, m *message, free func()) (frees bool) {
+	p := x.params
+	x.client.release = func() { // of the request, while its answer is waited for
+		m.Params, text = nil, nil
+		p.shed()
+		free()
+	}
+	return c.begin(ctx, x, free, func(ctx context.Context) *exchange {
+		admitted := !m.isCall() && !m.isList() || x.client.dialect.admits(nil, p)
+		if !c.at.requests.serve(ctx, x, m, admitted, nil) {
+			c.handle(ctx, text, m.ID, x)
+		}
+		return x
+	}, m)
 }
 
 // cancel handles a cancellation, unless the client has sent too many.

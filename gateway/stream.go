@@ -124,6 +124,11 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		return false
 	}
 	s.at.Seq = e.Seq
+	return s.show(ctx, e)
+}
+
+// show tells the client of an event, and reports whether that answers the call.
+func (s *stream) show(ctx context.Context, e runs.Event) bool {
 	switch e.Kind {
 	case runs.EventStep:
 		s.report.step(e)

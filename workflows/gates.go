@@ -58,7 +58,6 @@ func (gs *gates) ask(ctx workflow.Context, e Elicitation, limit time.Duration) (
 		gs.journal.Note(path, record.Gate{Digest: digest, Answer: was.Answer})
 		return was.Answer, nil
 	}
-	var answer Answer
 	if err := gs.elicitations.check(e); err != nil {
 		return Answer{}, err
 	}
@@ -66,17 +65,31 @@ func (gs *gates) ask(ctx workflow.Context, e Elicitation, limit time.Duration) (
 		return Answer{}, cancelledStep(path)
 	}
 	g := gs.open(ctx, e, limit)
-	id, expires := gs.elicitations.at(g.index).ID, gs.elicitations.at(g.index).ownEnd()
-	defer delete(gs.opened, id)
+	defer delete(gs.opened, gs.elicitations.at(g.index).ID)
+	timer, stopTimer := workflow.WithCancel(ctx)
+	defer stopTimer()
+	answer, state := gs.await(ctx, timer, g, limit)
+	gs.budget.begins() // closing waits for room, and the next execution must have what is recorded then
+	defer gs.budget.ends()
+	gs.close(ctx, g, state, answer)
+	if state == ElicitationDropped {
+		return Answer{}, cancelledStep(path)
+	}
+	gs.journal.Note(path, record.Gate{Digest: digest, Answer: answer})
+	return answer, nil
+}
 
+// await waits until an elicitation is answered, its time is over, or its step is cancelled.
+// The time is kept until the context timer ends.
+func (gs *gates) await(ctx, timer workflow.Context, g *gate, limit time.Duration) (answer Answer, state ElicitationState) {
+	e := gs.elicitations.at(g.index)
+	id, path, expires := e.ID, e.StepPath, e.ownEnd()
 	got, timedOut := false, false
 	sel := workflow.NewSelector(ctx)
 	g.receive(sel, &answer, &got)
 	if limit > 0 {
-		timerCtx, stopTimer := workflow.WithCancel(ctx)
-		defer stopTimer()
 		over, end := workflow.NewFuture(ctx)
-		gs.deadlines.after(timerCtx, expires, Summary(path, WaitsForAnswer), func() { end.Set(nil, nil) })
+		gs.deadlines.after(timer, expires, Summary(path, WaitsForAnswer), func() { end.Set(nil, nil) })
 		sel.AddFuture(over, func(workflow.Future) { timedOut = true })
 	}
 	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
@@ -84,21 +97,13 @@ func (gs *gates) ask(ctx workflow.Context, e Elicitation, limit time.Duration) (
 	if timedOut && gs.signals.awaitKeys(ctx, id) == nil {
 		got = g.answers.ReceiveAsync(&answer)
 	}
-	gs.budget.begins() // closing waits for room, and the next execution must have what is recorded then
-	defer gs.budget.ends()
-
 	switch {
 	case got:
-		gs.close(ctx, g, ElicitationAnswered, answer)
+		return answer, ElicitationAnswered
 	case timedOut && ctx.Err() == nil:
-		answer = Answer{ElicitationID: id, Action: expired, At: workflow.Now(ctx)}
-		gs.close(ctx, g, ElicitationExpired, answer)
-	default:
-		gs.close(ctx, g, ElicitationDropped, Answer{})
-		return Answer{}, cancelledStep(path)
+		return Answer{ElicitationID: id, Action: expired, At: workflow.Now(ctx)}, ElicitationExpired
 	}
-	gs.journal.Note(path, record.Gate{Digest: digest, Answer: answer})
-	return answer, nil
+	return Answer{}, ElicitationDropped
 }
 
 // open adds an elicitation to the run's state. One that was open when the run continued

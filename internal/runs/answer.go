@@ -42,25 +42,40 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 	if err != nil {
 		return Decision{}, err
 	}
-	if run.Status == workflows.Quarantined {
-		return Decision{}, fmt.Errorf("answering run %s: %w", id, ErrQuarantined)
-	}
-	if gate.State != workflows.ElicitationOpen {
+	if run.Status != workflows.Quarantined && gate.State != workflows.ElicitationOpen {
 		return decided(id, gate, "")
 	}
-	if a.Via != ViaPage && gate.Mode == definitions.URLMode {
-		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s can only be answered on the approvals page", ErrNotPermitted, id, a.ElicitationID)
-	}
-	if a.Allowed != nil && !a.Allowed(gate) {
-		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is not for %s to answer", ErrNotPermitted, id, a.ElicitationID, a.By)
-	}
-	signal, err := checked(a, gate)
+	signal, err := as.signalFor(ctx, run, gate, a)
 	if err != nil {
 		return Decision{}, err
 	}
-	if err := as.executed(ctx, gate.Run); err != nil {
-		return Decision{}, fmt.Errorf("answering run %s: %w", id, err)
+	return as.send(ctx, run, a, signal)
+}
+
+// signalFor makes the signal that carries an answer to an open elicitation, if it may be
+// answered so and the run that asks is executed.
+func (as answers) signalFor(ctx context.Context, run *Run, gate Elicitation, a Answer) (signal workflows.Answer, err error) {
+	if run.Status == workflows.Quarantined {
+		return signal, fmt.Errorf("answering run %s: %w", run.ID, ErrQuarantined)
 	}
+	if a.Via != ViaPage && gate.Mode == definitions.URLMode {
+		return signal, fmt.Errorf("%w: run %s, elicitation %s can only be answered on the approvals page", ErrNotPermitted, run.ID, a.ElicitationID)
+	}
+	if a.Allowed != nil && !a.Allowed(gate) {
+		return signal, fmt.Errorf("%w: run %s, elicitation %s is not for %s to answer", ErrNotPermitted, run.ID, a.ElicitationID, a.By)
+	}
+	if signal, err = checked(a, gate); err != nil {
+		return signal, err
+	}
+	if err := as.executed(ctx, gate.Run); err != nil {
+		return signal, fmt.Errorf("answering run %s: %w", run.ID, err)
+	}
+	return signal, nil
+}
+
+// send sends an answer to a run, and waits until the run has decided about it.
+func (as answers) send(ctx context.Context, run *Run, a Answer, signal workflows.Answer) (Decision, error) {
+	id := run.ID
 	news := as.news.subscribe(id)
 	news.forAnswer(a.QuestionName != "")
 	followed := a.Run != nil && a.Run.execution != "" && news != nil
@@ -72,7 +87,7 @@ func (as answers) Answer(ctx context.Context, id RunID, a Answer) (Decision, err
 		}
 		news.cancel()
 	}()
-	err = as.signal(ctx, id, workflows.AnswerSignal, signal)
+	err := as.signal(ctx, id, workflows.AnswerSignal, signal)
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) { // a run that has just ended reports how below
 		return Decision{}, failure(ctx, "answering", id, err)
