@@ -129,7 +129,7 @@ func ParseModule(text string) (Reference, error) {
 func (c *Code) pending() []string {
 	var names []string
 	for _, text := range append([]string{c.Script}, slices.Collect(maps.Values(c.Modules))...) {
-		loads, _ := starlark.Loads(c.ScriptFile, text)
+		loads := starlark.Loads(c.ScriptFile, text)
 		for _, load := range loads {
 			if _, known := c.Modules[load.Module]; !known && starlark.IsPublished(load.Module) {
 				names = append(names, load.Module)
@@ -190,7 +190,7 @@ func (c *checker) pinPublished(placed placedCode, find Modules) {
 		texts = append(texts, text{name, code.Modules[name]})
 	}
 	for missing := map[string]bool{}; len(texts) > 0; texts = texts[1:] {
-		loads, _ := starlark.Loads(texts[0].file, texts[0].text)
+		loads := starlark.Loads(texts[0].file, texts[0].text)
 		for _, load := range loads {
 			if _, known := code.Modules[load.Module]; known || !starlark.IsPublished(load.Module) || missing[load.Module] {
 				continue

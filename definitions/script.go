@@ -76,7 +76,7 @@ func (d *Definition) Pin(read func(name string) (string, error)) Diagnostics {
 func (c *Code) pinModules(read func(name string) (string, error)) {
 	texts := []string{c.Script}
 	for len(texts) > 0 && len(c.Modules) < maxModules {
-		loads, _ := starlark.Loads(c.ScriptFile, texts[0])
+		loads := starlark.Loads(c.ScriptFile, texts[0])
 		texts = texts[1:]
 		for _, load := range loads {
 			name := load.Module

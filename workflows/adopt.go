@@ -88,7 +88,7 @@ func (cs *children) endUnreached(ctx workflow.Context) {
 			defer func() { waits-- }()
 			cs.journal.Note(path, child)
 			tool, _, _ := strings.Cut(child.ID, "/")
-			_, _ = cs.ended(ctx, cs.adopt(ctx, newCalled(path, child.ID, tool))) // what it did is in the journal
+			_, _ = cs.ended(cs.adopt(ctx, newCalled(path, child.ID, tool))) // what it did is in the journal
 		})
 	}
 	wait, done := workflow.NewDisconnectedContext(ctx)

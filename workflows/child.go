@@ -38,7 +38,7 @@ func (cs *children) callWorkflow(ctx workflow.Context, c childCall) (json.RawMes
 	}
 	if child, ok := cs.startedBefore(c.path); ok {
 		cs.journal.Note(c.path, child)
-		return cs.ended(ctx, cs.adopt(ctx, newCalled(c.path, child.ID, c.workflow)))
+		return cs.ended(cs.adopt(ctx, newCalled(c.path, child.ID, c.workflow)))
 	}
 	in, digest, failure := cs.childInput(ctx, c)
 	if failure != nil {
@@ -51,7 +51,7 @@ func (cs *children) callWorkflow(ctx workflow.Context, c childCall) (json.RawMes
 	if failure := cs.place(c, in); failure != nil {
 		return nil, failure
 	}
-	return cs.ended(ctx, cs.startChild(ctx, c, in, digest))
+	return cs.ended(cs.startChild(ctx, c, in, digest))
 }
 
 // childInput is what a called run starts with. The digest is that of its
@@ -292,7 +292,7 @@ func mustRead(err error, what string) {
 }
 
 // ended is the outcome of a called run for the step.
-func (cs *children) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error) {
+func (cs *children) ended(end childEnd) (json.RawMessage, *Error) {
 	path := end.call.path
 	var refused *Error
 	if errors.As(end.err, &refused) {

@@ -214,8 +214,6 @@ func (r callResult) text() string {
 const (
 	keyMeta     = "perdure/idempotency-key" // calls of one tool with the same key are the same call
 	dryRunMeta  = "perdure/dry-run"         // true: plan the call, execute nothing
-	runMeta     = "perdure/run"             // the run of a call
-	stepMeta    = "perdure/step"            // path of the step that asks, in progress of a run that waits for an answer
 	versionMeta = "perdure/version"         // wanted version of a composite tool
 
 	uncheckedMeta = "perdure/unchecked" // true, in an elicitation: content is not checked against its schema

@@ -48,7 +48,7 @@ the outcome of a call is unknown, record it with --unknown. Examples:
 }
 
 func (r runsResumeCommand) Run(ctx context.Context, c *console) error {
-	req, err := r.request(c)
+	req, err := r.request()
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (r runsResumeCommand) Run(ctx context.Context, c *console) error {
 }
 
 // request converts the flags to the request for each run.
-func (r runsResumeCommand) request(c *console) (history.ResumeRequest, error) {
+func (r runsResumeCommand) request() (history.ResumeRequest, error) {
 	req := history.ResumeRequest{
 		From: r.From, By: cmp.Or(r.By, userName()),
 		Unknown: map[runs.StepPath]string{}, Results: map[runs.StepPath]json.RawMessage{}, Arguments: map[string]json.RawMessage{},

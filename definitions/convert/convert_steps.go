@@ -131,7 +131,7 @@ func handlerOf(h *definitions.Handler) definitions.Action {
 // script writes a script step as a function within that of the step.
 func (c *converter) script(indent int, n *definitions.Node, d *dot) error {
 	s := n.Step
-	if loads, _ := starlark.Loads("", s.Script); len(loads) > 0 {
+	if loads := starlark.Loads("", s.Script); len(loads) > 0 {
 		return c.lacks(d.where+": script", template.AtMember(d.path, "script"), fmt.Sprintf("it loads %s, which a function cannot: put into the script of the step what it takes from there", loads[0].Module))
 	}
 	for _, g := range n.Script.Globals() {

@@ -12,17 +12,17 @@ var listFunctions = map[string]function{
 		c.mayList(len(c.args))
 		return c.args
 	}},
-	"first": {1, 1, func(c *call) any { return elementAt(c.read(0), 0) }},
+	"first": {1, 1, func(c *call) any { return elementAt(c.read(), 0) }},
 	"last": {1, 1, func(c *call) any {
-		list := c.read(0)
+		list := c.read()
 		return elementAt(list, len(list)-1)
 	}},
 	"rest": {1, 1, func(c *call) any {
-		list := c.read(0)
+		list := c.read()
 		return slices.Clip(list[min(1, len(list)):])
 	}},
 	"initial": {1, 1, func(c *call) any {
-		list := c.read(0)
+		list := c.read()
 		return slices.Clip(list[:max(0, len(list)-1)])
 	}},
 	"reverse": {1, 1, func(c *call) any {
@@ -63,9 +63,9 @@ var listFunctions = map[string]function{
 	"untilStep": {3, 3, func(c *call) any { return c.count(c.int(0), c.int(1), c.int(2)) }},
 }
 
-// read gives a list and charges for reading it.
-func (c *call) read(i int) []any {
-	list := c.list(i)
+// read gives the first argument, a list, and charges for reading it.
+func (c *call) read() []any {
+	list := c.list(0)
 	c.spend(len(list))
 	return list
 }

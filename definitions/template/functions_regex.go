@@ -98,7 +98,7 @@ func (x *expansion) pattern(text string) (*pattern, error) {
 func (x *expansion) places(p *pattern, s string, n int) ([][]int, error) {
 	var places [][]int
 	for at, end := 0, -1; len(places) < n && at <= len(s); {
-		place, err := x.find(p, s, at, n > 1)
+		place, err := x.find(p, s, at)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +120,7 @@ func (x *expansion) places(p *pattern, s string, n int) ([][]int, error) {
 }
 
 // find gives the first match that does not start before at; nil = none.
-func (x *expansion) find(p *pattern, s string, at int, more bool) ([]int, error) {
+func (x *expansion) find(p *pattern, s string, at int) ([]int, error) {
 	re, start := p.re, at
 	if at > 0 {
 		if p.later == nil {

@@ -31,7 +31,7 @@ func (g *Graph) Text() string {
 	if t.lanesUsed > maxLanes {
 		t = &textGraph{graph: g, list: true, lanesUsed: 1}
 		for _, n := range g.Nodes {
-			t.row(n.look().Symbol, n, t.after(n, g.into(n.ID)))
+			t.row(n.look().Symbol, n, t.after(g.into(n.ID)))
 		}
 	}
 	return t.String()
@@ -76,7 +76,7 @@ func (t *textGraph) add(n GraphNode) {
 		t.rows = append(t.rows, textRow{lanes: t.drawLanes(-1, "")})
 	}
 	t.lanes[at] = n.ID
-	t.row(t.drawLanes(at, n.look().Symbol), n, t.after(n, edges))
+	t.row(t.drawLanes(at, n.look().Symbol), n, t.after(edges))
 	if t.waiting[n.ID] == 0 {
 		t.lanes[at] = ""
 	}
@@ -105,7 +105,7 @@ func (t *textGraph) row(lanes string, n GraphNode, more []string) {
 
 // after names what lanes do not show: nodes that a node only reads, or in a list all
 // that it waits for.
-func (t *textGraph) after(n GraphNode, edges []GraphEdge) []string {
+func (t *textGraph) after(edges []GraphEdge) []string {
 	var read, all []string
 	for _, e := range edges {
 		all = append(all, e.From)

@@ -226,10 +226,10 @@ func (c *concealer) auth() {
 		return
 	}
 	copied := *c.out.Auth
-	c.out.Auth = c.strategy(&copied, "")
+	c.out.Auth = c.strategy(&copied)
 }
 
-func (c *concealer) strategy(n *yaml.Node, key string) *yaml.Node {
+func (c *concealer) strategy(n *yaml.Node) *yaml.Node {
 	out := *n
 	out.Content, out.Style = nil, out.Style&^yaml.FlowStyle
 	for i, inner := range n.Content {
@@ -237,7 +237,7 @@ func (c *concealer) strategy(n *yaml.Node, key string) *yaml.Node {
 			out.Content = append(out.Content, c.secretOf(&out, n.Content[i-1].Value, inner))
 			continue
 		}
-		out.Content = append(out.Content, c.strategy(inner, key))
+		out.Content = append(out.Content, c.strategy(inner))
 	}
 	return &out
 }
@@ -246,7 +246,7 @@ func (c *concealer) strategy(n *yaml.Node, key string) *yaml.Node {
 // variable under KEYEnv.
 func (c *concealer) secretOf(parent *yaml.Node, key string, value *yaml.Node) *yaml.Node {
 	if key != "headerValue" && key != "clientSecret" || value.Kind != yaml.ScalarNode {
-		return c.strategy(value, key)
+		return c.strategy(value)
 	}
 	last := *parent.Content[len(parent.Content)-1]
 	last.Value = key + "Env"

@@ -15,18 +15,17 @@ type Load struct {
 }
 
 // Loads gives what a text loads itself, each module once.
-func Loads(file, text string) ([]Load, Diagnostics) {
-	tree, ds := parse(file, text, Limits{}.WithDefaults())
+func Loads(file, text string) (loads []Load) {
+	tree, _ := parse(file, text, Limits{}.WithDefaults())
 	if tree == nil {
-		return nil, ds
+		return nil
 	}
-	var loads []Load
 	for _, l := range loadStatements(tree) {
 		if name := l.ModuleName(); !slices.ContainsFunc(loads, func(known Load) bool { return known.Module == name }) {
 			loads = append(loads, Load{name, int(l.Load.Line), int(l.Load.Col)})
 		}
 	}
-	return loads, ds
+	return loads
 }
 
 func loadStatements(tree *syntax.File) []*syntax.LoadStmt {

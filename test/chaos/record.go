@@ -57,7 +57,6 @@ const (
 	stepFailed    = "failed"
 	stepUnknown   = "unknown" // whether it was executed is unknown
 	stepCancelled = "cancelled"
-	stepUnderWay  = ""
 )
 
 // A Step is one call of a tool that has its intent in history. Events are

@@ -36,7 +36,7 @@ func (e Entry) Carry(t Terms) (Entry, bool) {
 	case Continued:
 		return e, true
 	case Recalled:
-		return e.recalled(t)
+		return e.recalled()
 	}
 	if t.Again {
 		return Entry{}, false
@@ -77,7 +77,7 @@ func (e Entry) StaysFailed(t Terms) bool {
 }
 
 // recalled: what was made from the same arguments counts, and nothing else.
-func (e Entry) recalled(t Terms) (Entry, bool) {
+func (e Entry) recalled() (Entry, bool) {
 	if child, ok := e.Kind.(Child); ok && child.ID != "" && !e.Done() {
 		return e, true // it sees to its own
 	}

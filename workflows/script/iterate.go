@@ -120,7 +120,7 @@ func (r *reader) page() ([]starlark.Value, error) {
 		}
 		if numbered {
 			r.done = len(items) == 0
-		} else if err := r.advance(b, result); err != nil {
+		} else if err := r.advance(result); err != nil {
 			return nil, err
 		}
 		if len(items) > 0 {
@@ -131,7 +131,7 @@ func (r *reader) page() ([]starlark.Value, error) {
 }
 
 // advance asks the page function for the arguments of the next page.
-func (r *reader) advance(b *branch, result starlark.Value) error {
+func (r *reader) advance(result starlark.Value) error {
 	next, err := bounded.Invoke(r.thread, r.pages.page, starlark.Tuple{result})
 	switch d, ok := next.(*bounded.Dict); {
 	case err != nil:
