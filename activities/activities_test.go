@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -100,9 +101,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("type %q, want %q", app.Type(), tc.category)
 			}
 			var got workflows.Error
-			if err := app.Details(&got); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, app.Details(&got))
 			want := workflows.Error{Code: codes.Code(tc.code), Category: tc.category, Message: "step put[3]: " + tc.message,
 				StepID: "put", StepPath: "put[3]", Tool: "be_put", Attempt: 1, RunID: "r/1", Retryable: got.Retryable}
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -83,9 +83,7 @@ func testTools(t *testing.T) Tools {
 
 func listedTools(t *testing.T) (tools []Tool) {
 	t.Helper()
-	if err := json.Unmarshal(perduretest.Read(t, "testdata/tools.json"), &tools); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal(perduretest.Read(t, "testdata/tools.json"), &tools))
 	return tools
 }
 

@@ -53,9 +53,7 @@ func TestFormKeepsItsOrder(t *testing.T) {
 	}
 	carried := perduretest.Must(json.Marshal(d))(t)
 	var arrived definitions.Definition
-	if err := json.Unmarshal(carried, &arrived); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal(carried, &arrived))
 	check("in the input of a run", &arrived)
 	if arrived.Digest() != d.Digest() {
 		t.Error("the digest of what has arrived differs")

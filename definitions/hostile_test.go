@@ -169,9 +169,7 @@ func TestNamedOverAndOver(t *testing.T) {
 	}
 	defs, diags := Parse("a.yaml", []byte(`{name: a, description: d, parameters: {x: string}, steps: [{id: s, tool: t, arguments: {`+
 		strings.Join(arguments, ", ")+`}}], output: {properties: {`+strings.Join(properties, ", ")+`}}}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	p := perduretest.Must(Compile(defs[0]))(t)
 	s := &Scope{Params: map[string]any{"x": strings.Repeat("x", 5<<20)}}
 	if _, err := p.Steps[0].Arguments(s, nil); err == nil || !strings.Contains(err.Error(), "all of it together is larger than") {

@@ -18,9 +18,7 @@ func TestNotesFiles(t *testing.T) {
 			t.Parallel()
 			defs, diags := Parse(filepath.Base(file), perduretest.Read(t, file))
 			diags = append(diags, Check(defs, CheckOptions{})...)
-			if err := diags.Err(); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, diags.Err())
 			var b strings.Builder
 			for _, d := range Notes(defs) {
 				if d.Severity != SeverityNote {

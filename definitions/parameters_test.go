@@ -12,9 +12,7 @@ import (
 func TestLightParametersAreTheSame(t *testing.T) {
 	t.Parallel()
 	defs, diags := Parse("light.yaml", perduretest.Read(t, "testdata/ok/light_parameters.yaml"))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	if diff := cmp.Diff(string(defs[1].InputSchema()), string(defs[0].InputSchema())); diff != "" {
 		t.Errorf("light (-full +light):\n%s", diff)
 	}

@@ -18,9 +18,7 @@ import (
 func parseOne(t *testing.T, source string) *Definition {
 	t.Helper()
 	defs, diags := Parse("test.yaml", []byte(source))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	if len(defs) != 1 {
 		t.Fatalf("got %d definitions, want 1", len(defs))
 	}
@@ -113,9 +111,7 @@ any: 5
 optional: null
 `
 	got, diags := decodeText[config](t, source)
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	off := false
 	want := config{
 		Base: base{"n"}, Timeout: Duration(90 * time.Second), Wait: time.Minute,
@@ -181,9 +177,7 @@ chan: 1
 func decodeText[T any](t *testing.T, source string) (into T, diags Diagnostics) {
 	t.Helper()
 	var node yaml.Node
-	if err := yaml.Unmarshal([]byte(source), &node); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, yaml.Unmarshal([]byte(source), &node))
 	diags = Decode("c.yaml", &node, &into)
 	return into, diags
 }
@@ -310,9 +304,7 @@ func TestParseNode(t *testing.T) {
   - just text
   - null
 `
-	if err := yaml.Unmarshal([]byte(source), &config); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, yaml.Unmarshal([]byte(source), &config))
 	tools := config.Content[0].Content[1].Content
 	var got []string
 	for i, wantNil := range []bool{false, true, true} {

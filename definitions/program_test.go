@@ -379,9 +379,7 @@ func TestProgramAt(t *testing.T) {
 	defs, diags := Parse("at.yaml", []byte(`{name: a, description: d, steps: [{id: one, tool: t},
 		{id: each, type: forEach, collection: "[]", step: {id: inner, type: forEach, collection: "[]", step: {tool: deep}}},
 		{id: plain, type: forEach, collection: "[]", step: {type: forEach, collection: "[]", step: {id: named, tool: unnamed}}}]}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	p := perduretest.Must(Compile(defs[0]))(t)
 	for path, want := range map[string]string{
 		"one": "t", "each": "forEach", "each[0]/inner": "forEach of each", "each[12]/inner[3]": "deep of inner", "plain[0]/step[1]": "unnamed of ",

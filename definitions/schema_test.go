@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func TestArguments(t *testing.T) {
@@ -172,9 +174,7 @@ func TestCheckAnswer(t *testing.T) {
 func TestAnswerSchemaIsCompiledOnce(t *testing.T) { // counts allocations, so nothing runs beside it
 	check := func(schema string) func() {
 		return func() {
-			if err := CheckAnswer(json.RawMessage(schema), json.RawMessage(`{"a":"x"}`)); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, CheckAnswer(json.RawMessage(schema), json.RawMessage(`{"a":"x"}`)))
 		}
 	}
 	one, other := check(`{"properties":{"a":{"type":"string"}}}`), check(`{"properties":{"a":{"minLength":1}}}`)

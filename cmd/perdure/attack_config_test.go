@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackConfigurationChangesMeanwhile edits a configuration while its servers are
@@ -19,12 +21,8 @@ func TestAttackConfigurationChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "real.yaml"), filepath.Join(dir, "perdure.yaml")
-	if err := os.WriteFile(file, []byte("name: x\nbackends: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("real.yaml", link); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(file, []byte("name: x\nbackends: []\n"), 0o600))
+	perduretest.NoError(t, os.Symlink("real.yaml", link))
 	names := []string{"first", "second"}
 	var called sync.WaitGroup
 	called.Add(len(names))

@@ -15,9 +15,7 @@ func useDir(t *testing.T, dir string) {
 	t.Helper()
 	f := perduretest.Must(os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600))(t)
 	t.Cleanup(func() { _ = f.Close() })
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 }
 
 // TestAttackStaleDataDirectory has the directory of a dev that was killed, whose
@@ -27,14 +25,10 @@ func TestAttackStaleDataDirectory(t *testing.T) {
 	t.Parallel()
 	running, copied, killed := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, dir := range []string{running, copied, killed} {
-		if err := (devFile{PID: os.Getpid(), MCP: "http://127.0.0.1:4483/mcp"}).write(dir); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, (devFile{PID: os.Getpid(), MCP: "http://127.0.0.1:4483/mcp"}).write(dir))
 	}
 	useDir(t, running)
-	if err := os.WriteFile(filepath.Join(copied, "lock"), []byte("1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(filepath.Join(copied, "lock"), []byte("1\n"), 0o600))
 	if dev, err := dataDir(running).running(); dev == nil || err != nil {
 		t.Errorf("where one runs: %v, %v", dev, err)
 	}

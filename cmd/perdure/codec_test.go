@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -28,9 +29,7 @@ func TestCodecOrigins(t *testing.T) {
 		{[]service.WebURL{"https://temporal.example.com"}, "http://127.0.0.1:8233", []service.WebURL{"https://temporal.example.com"}},
 		{nil, "", nil},
 	} {
-		if err := (devFile{UI: c.ui}).write(dir); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, (devFile{UI: c.ui}).write(dir))
 		if got, err := (codecCommand{Data: dataDir(dir), UIOrigin: c.given}).origins(); !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
 			t.Errorf("with %v beside dev's %q: %v, %v, want %v", c.given, c.ui, got, err, c.want)
 		}

@@ -57,9 +57,7 @@ func TestCompletionScripts(t *testing.T) {
 				t.Skip(err)
 			}
 			file := filepath.Join(t.TempDir(), "script")
-			if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, os.WriteFile(file, []byte(script), 0o600))
 			if out, err := exec.Command(shell, "-n", file).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}

@@ -27,9 +27,7 @@ func TestCookbook(t *testing.T) {
 		name := regexp.MustCompile(`^name: (\w+)\n`).FindStringSubmatch(block[1])[1]
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "perdure.yaml")
-			if err := os.WriteFile(file, []byte(block[1]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, os.WriteFile(file, []byte(block[1]), 0o600))
 			args := []string{"validate", "--strict", "--config", file}
 			if tools := pinned[name]; tools != "" {
 				args = append(args, "--against", "../../test/program/testdata/cookbook/"+tools+".json")

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A data directory is its user's alone, whoever has made it before; one that is
@@ -24,19 +26,13 @@ func TestDataIsClosedToOthers(t *testing.T) {
 		"as it must": {files: []string{"temporal.db"}, mode: 0o700, want: 0o700},
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.Mkdir(dir, 0o700))
 		for _, file := range c.files {
 			path := filepath.Join(dir, file)
 			write(t, path, "x")
-			if err := os.Chmod(path, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, os.Chmod(path, 0o644))
 		}
-		if err := os.Chmod(dir, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.Chmod(dir, c.mode))
 		if open := restrictData(dir); slices.Contains(open, dir) != c.told || len(open) > 1 {
 			t.Errorf("%s: told of %v", name, open)
 		}
@@ -54,10 +50,6 @@ func TestDataIsClosedToOthers(t *testing.T) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	perduretest.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 }

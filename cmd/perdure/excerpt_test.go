@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackExcerpts: an excerpt shows no line that may hold a secret.
@@ -28,9 +29,7 @@ backends:
     timeout: 5
 outgoingAuth:
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	for line, shown := range map[int]bool{0: false, 1: true, 3: true, 5: false, 6: true, 7: false, 8: true, 9: false, 10: false, 11: false, 12: false, 13: true, 14: true, 99: false} {
 		if got := (excerpts{}).excerpt(definitions.Position{File: file, Line: line, Column: 3}); (got != "") != shown {
 			t.Errorf("line %d: %q", line, got)

@@ -14,9 +14,7 @@ func TestChecksPage(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/checks.md"
 	if *perduretest.Update {
-		if err := os.WriteFile(file, []byte(checksPage()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(file, []byte(checksPage()), 0o644))
 	}
 	page := perduretest.Read(t, file)
 	if diff := cmp.Diff(checksPage(), string(page)); diff != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 func TestFolded(t *testing.T) {
@@ -54,9 +55,7 @@ func TestFolded(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
 			c := &console{out: view.NewWriter(&out, nil)}
-			if err := c.printFolded(json.RawMessage(test.value), "perdure runs result x"); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, c.printFolded(json.RawMessage(test.value), "perdure runs result x"))
 			got := out.String()
 			for i := range mostItems {
 				got = strings.Replace(got, fmt.Sprintf("    %d,\n", i), "    N,\n", 1)

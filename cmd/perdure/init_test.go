@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackLinkedDirectory: a first configuration is written to the directory of the
@@ -10,9 +12,7 @@ import (
 func TestAttackLinkedDirectory(t *testing.T) {
 	elsewhere := t.TempDir()
 	t.Chdir(t.TempDir())
-	if err := os.Symlink(elsewhere, "tools"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Symlink(elsewhere, "tools"))
 	if written, err := create([]textFile{{"perdure.yaml", "first"}, {"tools/second.yaml", "second"}}); err == nil || len(written) != 1 {
 		t.Errorf("written are %q, %v", written, err)
 	}

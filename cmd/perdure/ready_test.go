@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestReadyFindsDevThatStarts: what waits for a dev asks at the address at which it
@@ -24,9 +26,7 @@ func TestReadyFindsDevThatStarts(t *testing.T) {
 	ended := make(chan error, 1)
 	ready.Wait = time.Minute
 	go func() { ended <- ready.Run(t.Context(), &console{out: &said}) }()
-	if err := (devFile{MCP: server.URL + "/mcp"}).write(dir); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, (devFile{MCP: server.URL + "/mcp"}).write(dir))
 	useDir(t, dir)
 	if err := <-ended; err != nil || said.String() != "ready\n" {
 		t.Errorf("%q, %v", said.String(), err)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // Columns line up, whatever the width of letters and with styles; on a terminal the
@@ -20,9 +22,7 @@ func TestTable(t *testing.T) {
 		c := &console{outTerminal: width > 0, size: func() (int, int) { return width, 24 }}
 		w := c.table(&out)
 		fmt.Fprint(w, rows)
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, w.Flush())
 		return strings.NewReplacer(string(yellow), "", string(unstyled), "").Replace(out.String())
 	}
 	want := `漢字  running                                                 1s
@@ -42,9 +42,7 @@ ab    something that is very lo…  last
 	var out strings.Builder
 	w := (&console{outTerminal: true, size: func() (int, int) { return 40, 24 }}).wrappingTable(&out)
 	fmt.Fprint(w, "name\tmore than one line has room for, with averyveryverylongword\n")
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Flush())
 	want = `name  more than one line has room for,
       with averyveryverylongword
 `
@@ -54,9 +52,7 @@ ab    something that is very lo…  last
 	out.Reset()
 	w = (&console{outTerminal: true, size: func() (int, int) { return 40, 24 }}).wrappingTable(&out)
 	fmt.Fprint(w, "name\ta file that has a very long path\tnode a program with arguments that people must read\n")
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Flush())
 	want = `name  a file that has a very long path
   node a program with arguments that
   people must read
@@ -68,9 +64,7 @@ ab    something that is very lo…  last
 	w = (&console{outTerminal: true, size: func() (int, int) { return 60, 24 }}).table(&out)
 	fmt.Fprint(w, "prepare_review/pzpuz2phwkkzr5m\tfailed\t2026-11-22 04:56\tada\tstep write: the server is gone\n"+
 		"call/8\twaiting\t2026-11-22 04:57\tada\tsum\n")
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Flush())
 	want = `prepare_review/pzpuz2phwkkzr5m  failed   2026-11-22 …  ada
   step write: the server is gone
 call/8                          waiting  2026-11-22 …  ada

@@ -23,18 +23,14 @@ func TestConvertedLibraryReads(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		text := perduretest.Read(t, file)
 		defs, ds := definitions.Parse(file, text)
-		if err := ds.Err(); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, ds.Err())
 		got := perduretest.Must(Script(defs[0], nil))(t)
 		header, _, _ := strings.Cut(got, "# What templates and steps do")
 		_, steps, _ := strings.Cut(got, "# The steps.\n")
 		got = header + steps
 		golden := filepath.Join("testdata", name+".star")
 		if *perduretest.Update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
 		}
 		want := perduretest.Read(t, golden)
 		if diff := cmp.Diff(string(want), got); diff != "" {
@@ -50,9 +46,7 @@ func TestAttackHiddenInScripts(t *testing.T) {
 	t.Parallel()
 	const text = `"to \u202e54321-\u202c\u3164 \U000e0041 é 😀\nnext\u200b"`
 	defs, ds := definitions.Parse("tool.yaml", []byte("name: x\ndescription: "+text+"\nsteps:\n  - {id: ask, type: elicitation, message: "+text+"}\n  - {id: a, tool: t, arguments: {"+text+": "+text+"}, dependsOn: [ask]}\n"))
-	if err := ds.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, ds.Err())
 	got := perduretest.Must(Script(defs[0], nil))(t)
 	if strings.ContainsFunc(got, view.Hidden) {
 		t.Errorf("hidden characters in\n%+q", got)

@@ -39,9 +39,7 @@ func graphOf(t *testing.T, file string) *Graph {
 	t.Helper()
 	defs, diags := definitions.Parse(file, perduretest.Read(t, file))
 	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...)
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	p := perduretest.Must(definitions.Compile(defs[0]))(t)
 	return NewGraph(p, nil)
 }

@@ -63,9 +63,7 @@ func planFile(t *testing.T, file, args string) *Plan {
 func program(t *testing.T, source []byte) *definitions.Program {
 	t.Helper()
 	defs, diags := definitions.Parse("plan.yaml", source)
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	p := perduretest.Must(definitions.Compile(defs[0]))(t)
 	return p
 }
@@ -73,9 +71,7 @@ func program(t *testing.T, source []byte) *definitions.Program {
 func planTools(t *testing.T) definitions.Tools {
 	t.Helper()
 	var tools []definitions.Tool
-	if err := json.Unmarshal(perduretest.Read(t, "testdata/plan/tools.json"), &tools); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal(perduretest.Read(t, "testdata/plan/tools.json"), &tools))
 	return func(name string) (definitions.Tool, bool) {
 		for _, tool := range tools {
 			if tool.Name == name {

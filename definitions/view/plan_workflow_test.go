@@ -31,9 +31,7 @@ steps:
   - {id: ok, type: elicitation, message: "Write {{.params.key}}?", dependsOn: [look]}
   - {id: save, tool: write, arguments: {text: "{{.steps.ok.action}}"}, dependsOn: [ok]}
 `))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	program := perduretest.Must(definitions.Compile(defs[0]))(t)
 	tools := func(name string) (definitions.Tool, bool) {
 		return definitions.Tool{Name: name, Backend: "be", Effect: map[string]definitions.Effect{"read": definitions.Read, "write": definitions.Unsafe}[name]}, true

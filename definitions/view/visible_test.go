@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackHiddenCharacters: what cannot be seen, or changes what is seen of other
@@ -105,12 +106,8 @@ func TestJSON(t *testing.T) {
 		t.Fatalf("Exact gives no JSON: %s", exact)
 	}
 	var x, y bytes.Buffer
-	if err := json.NewEncoder(&x).Encode(before); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewEncoder(&y).Encode(after); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.NewEncoder(&x).Encode(before))
+	perduretest.NoError(t, json.NewEncoder(&y).Encode(after))
 	if x.String() != y.String() || !bytes.Contains(exact, []byte(`x\u202e😀\udb40\udc41`)) || !bytes.Contains(exact, []byte("<h1> & ü")) || strings.ContainsFunc(string(exact), view.Hidden) {
 		t.Errorf("Exact gives %s", exact)
 	}

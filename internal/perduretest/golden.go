@@ -18,9 +18,7 @@ var Update = flag.Bool("update", false, "write what tests get into their files")
 func Golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *Update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	if diff := cmp.Diff(string(Read(t, file)), got); diff != "" {
 		t.Errorf("%s (-want +got, -update takes it over):\n%s", file, diff)
@@ -58,9 +56,15 @@ func AddFiles(f *testing.F, patterns ...string) {
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		NoError(t, err)
 		return value
+	}
+}
+
+// NoError fails the test if something did not work that must.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
