@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackSecondReply: on stdio, of two responses to one elicitation the one counts
@@ -28,9 +29,7 @@ func TestAttackSecondReply(t *testing.T) {
 		t.Helper()
 		for {
 			var m msg
-			if err := dec.Decode(&m); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, dec.Decode(&m))
 			if wanted(&m) {
 				return &m
 			}

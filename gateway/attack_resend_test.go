@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -641,9 +642,7 @@ func TestAttackStdioCancel(t *testing.T) {
 			send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echoed","arguments":{},` + meta + `}}`)
 			for lines.Scan() {
 				var m msg
-				if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-					t.Fatal(err)
-				}
+				perduretest.NoError(t, json.Unmarshal(lines.Bytes(), &m))
 				if string(m.ID) == "1" {
 					t.Errorf("a cancelled request was answered: %s", lines.Text())
 				}

@@ -82,9 +82,7 @@ func TestAttackWhatClientsAreAsked(t *testing.T) {
 			Message         string
 			RequestedSchema json.RawMessage
 		}
-		if err := json.Unmarshal(params, &asked); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(params, &asked))
 		if !strings.Contains(asked.Message, "pay[U+202E]54321-[U+202C][U+200B][U+001B][2K<h1>") || !strings.Contains(asked.Message, view.Advice) {
 			t.Errorf("%s: the message is %q", what, asked.Message)
 		}
@@ -96,9 +94,7 @@ func TestAttackWhatClientsAreAsked(t *testing.T) {
 				OneOf       []struct{ Const any }
 			}
 		}
-		if err := json.Unmarshal(asked.RequestedSchema, &schema); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(asked.RequestedSchema, &schema))
 		p := schema.Properties
 		if p["b"].Default != nil || !strings.Contains(p["b"].Description, "Form: pay[U+202E]") || !strings.Contains(p["b"].Description, "Default: pay[U+202E]") {
 			t.Errorf("%s: the field with a default is %+v", what, p["b"])

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -47,9 +48,7 @@ func TestTheSameCallIsTheSameRun(t *testing.T) {
 			ID       string
 			Attached bool
 		}
-		if err := json.Unmarshal(m.Result.Meta["perdure/run"], &run); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(m.Result.Meta["perdure/run"], &run))
 		return fmt.Sprint(run.ID, " ", run.Attached)
 	}
 	first := id(ann.call("1", "echoed", `{"message":"a"}`, "").result(false))

@@ -59,9 +59,7 @@ func dial(t *testing.T, url, era string, handler client.ElicitationHandler) *cli
 func start(t *testing.T, c *client.Client, version string) *client.Client {
 	t.Helper()
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Start(t.Context()))
 	var req mcp.InitializeRequest
 	req.Params.ProtocolVersion = version
 	req.Params.ClientInfo = mcp.Implementation{Name: "test", Version: "1"}

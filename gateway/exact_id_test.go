@@ -135,9 +135,7 @@ func TestInvalidRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		var line json.RawMessage
-		if err := dec.Decode(&line); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, dec.Decode(&line))
 		for where, got := range map[string]string{"HTTP": string(text), "stdio": string(line)} {
 			if err := hasAll(got, `"code":-32600`, `"id":null`, want); err != nil {
 				t.Errorf("%s by %s: %v", body, where, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
 )
@@ -617,9 +618,7 @@ func tool(name string) backends.Tool {
 func define(t *testing.T, yaml string) []*definitions.Definition {
 	t.Helper()
 	defs, diags := definitions.Parse("test.yaml", []byte(yaml))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	return defs
 }
 

@@ -41,9 +41,7 @@ func TestWire(t *testing.T) {
 			}
 			result := txtar.Format(&txtar.Archive{Comment: archive.Comment, Files: got})
 			if *perduretest.Update {
-				if err := os.WriteFile(file, result, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				perduretest.NoError(t, os.WriteFile(file, result, 0o600))
 				return
 			}
 			if diff := cmp.Diff(string(txtar.Format(archive)), string(result)); diff != "" {

@@ -23,15 +23,11 @@ func listed(t *testing.T, w *world) map[string]string {
 	var answer struct {
 		Result struct{ Tools []json.RawMessage }
 	}
-	if err := json.NewDecoder(m.lines).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.NewDecoder(m.lines).Decode(&answer))
 	tools := map[string]string{}
 	for _, raw := range answer.Result.Tools {
 		var head struct{ Name string }
-		if err := json.Unmarshal(raw, &head); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(raw, &head))
 		tools[head.Name] = string(raw)
 	}
 	return tools

@@ -45,9 +45,7 @@ func (w *world) answerOnPage(run runs.RunID) {
 func (m *msg) url(t *testing.T) (mode, url, id string) {
 	t.Helper()
 	var p struct{ Mode, URL, ElicitationID string }
-	if err := json.Unmarshal(m.Params, &p); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal(m.Params, &p))
 	return p.Mode, p.URL, p.ElicitationID
 }
 
@@ -67,9 +65,7 @@ func TestClientIsSentToThePage(t *testing.T) {
 				t.Fatalf("asked %s %s", asked.Method, asked.Params)
 			}
 			var id string
-			if err := json.Unmarshal(asked.ID, &id); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, json.Unmarshal(asked.ID, &id))
 			for _, reply := range []string{`{"action":"accept","content":{"reason":"by a hook"}}`, `{"action":"decline"}`} {
 				if got := c.reply(id, reply); got != http.StatusAccepted {
 					t.Errorf("HTTP %d", got)
@@ -94,9 +90,7 @@ func TestClientDoesNotOpenThePage(t *testing.T) {
 	c := connect(t, w.url, "ann", "2025-11-25", canOpen)
 	stream := c.call("1", "page", `{}`, "")
 	var id string
-	if err := json.Unmarshal(stream.next().ID, &id); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal(stream.next().ID, &id))
 	c.reply(id, `{"action":"decline"}`)
 	m := stream.result(false) // although patience is endless here
 	if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"approvalUrl":"`+pageOfGate); err != nil {
@@ -203,9 +197,7 @@ func TestRealClientsAreSentToThePage(t *testing.T) {
 			tr := perduretest.Must(transport.NewStreamableHTTP(w.url))(t)
 			c := client.NewClient(tr, append(era, client.WithElicitationHandler(v))...)
 			t.Cleanup(func() { _ = c.Close() })
-			if err := c.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, c.Start(t.Context()))
 			var req mcp.InitializeRequest
 			req.Params.ProtocolVersion = version
 			req.Params.Capabilities.Elicitation = &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}

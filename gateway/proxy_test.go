@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -34,9 +35,7 @@ func TestProxyPassesResultsOn(t *testing.T) {
 		"modern":  {modern.modernCall("be_echo", `{"n":12345678901234567890.10}`, `{}`, ""), `{"resultType":"complete",` + raw[1:]},
 	} {
 		var got struct{ Result json.RawMessage }
-		if err := json.NewDecoder(tt.resp.lines).Decode(&got); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.NewDecoder(tt.resp.lines).Decode(&got))
 		if diff := cmp.Diff(tt.want, string(got.Result)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -135,9 +134,7 @@ func TestProxyErrors(t *testing.T) {
 				Code      string
 				Retryable bool
 			}
-			if err := json.Unmarshal(m.Result.Meta["perdure/error"], &e); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, json.Unmarshal(m.Result.Meta["perdure/error"], &e))
 			if e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(m.text(), tt.says) || strings.Contains(m.text(), "secret") {
 				t.Errorf("got %+v: %s", e, m.text())
 			}

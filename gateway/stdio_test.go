@@ -15,6 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // pipe serves stdio and returns what the client of it writes to and reads from.
@@ -44,9 +45,7 @@ func lines(t *testing.T, in io.Writer, out io.Reader) (say func(line string), he
 	hear = func() *msg {
 		t.Helper()
 		var m msg
-		if err := dec.Decode(&m); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, dec.Decode(&m))
 		return &m
 	}
 	return say, hear

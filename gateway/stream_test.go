@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -203,9 +204,7 @@ func TestModernClientIsAsked(t *testing.T) {
 	}
 	// An answer that does not fit, then one that does, at another replica.
 	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"accept","content":{}}}`).result(false)
-	if err := hasAll(m.Result.InputRequests["gate#1.2"].Params.Message, "reason", "Write?"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, hasAll(m.Result.InputRequests["gate#1.2"].Params.Message, "reason", "Write?"))
 	_, c.url = w.replica()
 	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate#1.2":{"action":"accept","content":{"reason":"ok"}}}`).result(false)
 	m.structuredIs(t, `{"action":"accept","by":"user-ann"}`)
@@ -777,9 +776,7 @@ func TestPatience(t *testing.T) {
 			Questions                        []struct{ Message string }
 			Next                             struct{ Tool string }
 		}
-		if err := json.Unmarshal(m.Result.Structured, &h); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(m.Result.Structured, &h))
 		if h.Status != "waiting_for_approval" || h.Tool != "gated" || h.Next.Tool != "perdure_run_await" || len(h.Questions) != 1 ||
 			h.ApprovalURL != "https://x.example/approvals/"+h.RunID {
 			t.Errorf("%s: handle is %s", name, m.Result.Structured)

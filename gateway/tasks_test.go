@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -177,9 +178,7 @@ func TestSessionTasks(t *testing.T) {
 		t.Fatalf("%s: %v", m.Method, err)
 	}
 	var question string
-	if err := json.Unmarshal(m.ID, &question); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal(m.ID, &question))
 	drop() // and continue elsewhere
 	turn()
 	stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
@@ -564,9 +563,7 @@ func TestTasksOverStdio(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatal("the server is silent")
 		}
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(lines.Bytes(), &m))
 		return m, lines.Text()
 	}
 	say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}}`)
@@ -582,9 +579,7 @@ func TestTasksOverStdio(t *testing.T) {
 	}
 	say(fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":%q}}`, created.Result.Task.TaskID))
 	asked, text := hear()
-	if err := hasAll(text, created.Result.Task.TaskID, "Write?"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, hasAll(text, created.Result.Task.TaskID, "Write?"))
 	say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, asked.ID))
 	done, text := hear()
 	if string(done.ID) != "2" || done.Result == nil || string(done.Result.Structured) != `{"action":"decline","by":"anonymous"}` {

@@ -499,9 +499,7 @@ func TestAttackWhatApproversReadOnThePage(t *testing.T) {
 		t.Fatalf("HTTP %d %s", status, body)
 	}
 	var taken map[string]any
-	if err := json.Unmarshal(w.runs.taken()[0].Content, &taken); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal(w.runs.taken()[0].Content, &taken))
 	if diff := cmp.Diff(map[string]any{evil: "xx", "e": evil, "m": []any{evil}}, taken); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

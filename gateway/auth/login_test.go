@@ -306,9 +306,7 @@ func TestLoginCookies(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := httptest.NewRecorder()
-		if err := l.SignIn(w, httptest.NewRequest(http.MethodPost, "/approvals/login", nil), "a-token"); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, l.SignIn(w, httptest.NewRequest(http.MethodPost, "/approvals/login", nil), "a-token"))
 		c := w.Result().Cookies()[0]
 		secure := strings.HasPrefix(site, "https:")
 		if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.Secure != secure || strings.HasPrefix(c.Name, "__Host-") != secure || c.MaxAge != 8*60*60 {
@@ -349,9 +347,7 @@ func TestLoginExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	if err := l.SignIn(w, httptest.NewRequest(http.MethodPost, "/", nil), "a-token"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, l.SignIn(w, httptest.NewRequest(http.MethodPost, "/", nil), "a-token"))
 	req := httptest.NewRequest(http.MethodGet, "/approvals", nil)
 	req.AddCookie(&http.Cookie{Name: "perdure-session", Value: w.Result().Cookies()[0].Value})
 	if _, err := l.Authenticate(req); !errors.Is(err, auth.ErrNotSignedIn) {
@@ -514,9 +510,7 @@ func TestLinkSessionSurvivesRestart(t *testing.T) {
 	before := newLinkLogin(t)
 	code := auth.NewLinkCode(loginKey)
 	w := httptest.NewRecorder()
-	if err := before.SignInByLink(w, fromHere(), code); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, before.SignInByLink(w, fromHere(), code))
 	after := newLinkLogin(t)
 	if _, err := after.Authenticate(fromHere(func(r *http.Request) { r.AddCookie(w.Result().Cookies()[0]) })); err != nil {
 		t.Errorf("after a restart: %v", err)
@@ -546,14 +540,10 @@ func TestAttackSessionOfAnotherLogin(t *testing.T) {
 	}
 	cookies := map[string]*http.Cookie{}
 	w := httptest.NewRecorder()
-	if err := logins["link"].SignInByLink(w, fromHere(), auth.NewLinkCode(loginKey)); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, logins["link"].SignInByLink(w, fromHere(), auth.NewLinkCode(loginKey)))
 	cookies["link"] = w.Result().Cookies()[0]
 	w = httptest.NewRecorder()
-	if err := logins["token"].SignIn(w, fromHere(), "a-token"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, logins["token"].SignIn(w, fromHere(), "a-token"))
 	cookies["token"] = w.Result().Cookies()[0]
 	for from, cookie := range cookies {
 		for at, l := range logins {
@@ -670,9 +660,7 @@ func TestAttackLockingOutOfTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	if err := tokens.SignIn(w, fromHere(), "right"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, tokens.SignIn(w, fromHere(), "right"))
 	var cookies []*http.Cookie
 	for _, c := range w.Result().Cookies() {
 		if strings.HasSuffix(c.Name, "perdure-known") {

@@ -391,9 +391,7 @@ func TestMetadata(t *testing.T) {
 			Servers  []string `json:"authorization_servers"`
 			Scopes   []string `json:"scopes_supported"`
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(w.Body.Bytes(), &doc))
 		if doc.Resource != resource || !slices.Equal(doc.Servers, []string{issuer.URL}) || !slices.Equal(doc.Scopes, []string{"mcp:call"}) {
 			t.Errorf("%s: %s", path, w.Body)
 		}

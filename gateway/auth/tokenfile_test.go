@@ -27,9 +27,7 @@ func sum(token string) string {
 
 func write(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(name, []byte(text), mode))
 }
 
 // TestTokenFile: whose token it is, by its digest or from the environment, and
@@ -65,9 +63,7 @@ func TestTokenFile(t *testing.T) {
 	if _, err := f.Authenticate(withToken(robotToken)); err == nil {
 		t.Error("a token that was taken out of the file is still good")
 	}
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Remove(name))
 	f.LookAgain()
 	if _, err := f.Authenticate(withToken(aliceToken)); err != nil {
 		t.Errorf("without the file: %v", err)
@@ -82,9 +78,7 @@ func TestTokenFileMode(t *testing.T) {
 	for mode, warns := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o644: true, 0o620: true} {
 		name := filepath.Join(t.TempDir(), "tokens.yaml")
 		write(t, name, "tokens: []\n", mode)
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.Chmod(name, mode))
 		var log bytes.Buffer
 		if _, err := auth.OpenTokenFile(name, logTo(&log)); err != nil {
 			t.Fatal(err)
