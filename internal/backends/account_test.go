@@ -82,9 +82,7 @@ func TestAttackBackendAsAnotherUser(t *testing.T) {
 func forAll(t *testing.T, program string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
 	from := perduretest.Must(os.Open(program))(t)
 	defer from.Close()
 	name := filepath.Join(dir, "child")
@@ -92,8 +90,6 @@ func forAll(t *testing.T, program string) string {
 	if _, err := io.Copy(to, from); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, to.Close())
 	return name
 }

@@ -146,9 +146,7 @@ func TestAttackBackendNewNames(t *testing.T) {
 	}
 	var same knownNames
 	for range 1000 {
-		if err := same.note([]listedTool{{Name: "a", Description: strings.Repeat("x", 100_000)}}); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, same.note([]listedTool{{Name: "a", Description: strings.Repeat("x", 100_000)}}))
 	}
 }
 

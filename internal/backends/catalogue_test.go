@@ -155,9 +155,7 @@ func TestEffect(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var l listedTool
-			if err := json.Unmarshal([]byte(`{"name":"`+tt.tool+`","annotations":`+tt.hints+`}`), &l); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, json.Unmarshal([]byte(`{"name":"`+tt.tool+`","annotations":`+tt.hints+`}`), &l))
 			c := Config{Name: "be", Effects: rules, TrustAnnotations: tt.trust}
 			got := c.rules().classify([]Tool{c.tool(l)})[0]
 			if got.Effect != tt.want || got.KeyArgument != tt.key {

@@ -166,9 +166,7 @@ func TestRefusedCredentialIsRenewed(t *testing.T) {
 				_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo", Caller: Caller{Name: "ada"}})
 				return err
 			}
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, call())
 			g.revoke("first")
 			if err := call(); err != nil {
 				t.Fatalf("with a refused token: %v", err)

@@ -192,9 +192,7 @@ func TestCall(t *testing.T) {
 			Args map[string]json.RawMessage
 			Key  string
 		}
-		if err := json.Unmarshal(r.Structured, &got); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(r.Structured, &got))
 		for name, want := range map[string]string{"n": "123456789012345678901234567890", "f": "1.10", "id": `"k1"`} {
 			if string(got.Args[name]) != want {
 				t.Errorf("argument %s came back as %s, want %s", name, got.Args[name], want)
@@ -551,9 +549,7 @@ func TestReconfigure(t *testing.T) {
 	p.OnChange(func() { changes++ })
 	config.Effects = []EffectRule{{Tool: "echo", Class: "read"}}
 	agg := Aggregation{PrefixFormat: "{workload}-"}
-	if err := p.Reconfigure([]Config{config, {Name: "new", Transport: Stdio, Command: "new"}}, agg); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, p.Reconfigure([]Config{config, {Name: "new", Transport: Stdio, Command: "new"}}, agg))
 	if after, ok := p.Find("be-echo"); !ok || after.Effect != "read" || changes != 1 {
 		t.Errorf("be-echo is %+v, after %d changes", after, changes)
 	}

@@ -254,9 +254,7 @@ func TestChildAnswerTooLarge(t *testing.T) {
 func TestChildIsDeaf(t *testing.T) {
 	t.Parallel()
 	c := newChild(childConfig("deaf"), newAnswerBudget(childConfig("deaf"), newAnswers()), slog.New(slog.DiscardHandler))
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Start(t.Context()))
 	ctx, x := newExchange(t.Context())
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // enough to write a part on any machine
 	defer cancel()
@@ -277,9 +275,7 @@ func TestChildIsDeaf(t *testing.T) {
 func TestCloseKillsStubbornChild(t *testing.T) {
 	t.Parallel()
 	c := newChild(childConfig("deaf"), newAnswerBudget(childConfig("deaf"), newAnswers()), slog.New(slog.DiscardHandler))
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Start(t.Context()))
 	c.Close()
 	if err := c.process.cmd.Process.Signal(syscall.Signal(0)); err == nil {
 		t.Error("the process is still there")
@@ -308,9 +304,7 @@ func TestChildDiesWithParent(t *testing.T) {
 	parent := exec.Command(cfg.Command)
 	parent.Env = append(os.Environ(), childEnvVar+"=parent")
 	out := perduretest.Must(parent.StdoutPipe())(t)
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, parent.Start())
 	var line string
 	if _, err := fmt.Fscanln(out, &line); err != nil {
 		t.Fatal(err)

@@ -23,9 +23,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/errors.md"
 	if *perduretest.Update {
-		if err := os.WriteFile(file, []byte(codes.Page()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(file, []byte(codes.Page()), 0o644))
 	}
 	page := perduretest.Read(t, file)
 	if diff := cmp.Diff(string(page), codes.Page()); diff != "" {

@@ -38,9 +38,7 @@ func TestConfigurationDiagnostics(t *testing.T) {
 func TestConfigurationSettings(t *testing.T) {
 	t.Setenv("GITHUB_API_TOKEN", "secret")
 	found, diags := Load(Sources{Config: "testdata/peer.yaml"})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	want := Settings{
 		Name:     "engineering-vmcp",
 		LogLevel: "debug",
@@ -97,9 +95,7 @@ func TestConfigurationSettings(t *testing.T) {
 func TestToolConfigs(t *testing.T) {
 	t.Parallel()
 	found, diags := Load(Sources{Config: "testdata/resources_tools.yaml"})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	no := false
 	opens := backends.Override{Name: "open_issue", Description: "Opens an issue.", Annotations: backends.Annotations{DestructiveHint: &no}}
 	want := []backends.WorkloadTools{
@@ -116,9 +112,7 @@ func TestToolConfigs(t *testing.T) {
 func TestConfigurationOutgoing(t *testing.T) {
 	t.Setenv("GITHUB_API_TOKEN", "secret")
 	found, diags := Load(Sources{Config: "testdata/delegated.yaml"})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	file := credentials.Source{File: "testdata/secret"}
 	want := map[string]credentials.Strategy{
 		"caller": {TokenExchange: &credentials.TokenExchange{SubjectTokenType: "urn:ietf:params:oauth:token-type:jwt", Client: credentials.Client{
@@ -219,15 +213,11 @@ func TestDefinitionsOfAConfigMap(t *testing.T) {
 	}
 	mount("..2026_11_22_01", "deploy")
 	for _, file := range []string{"deploy.yaml", "a.star"} {
-		if err := os.Symlink(filepath.Join("..data", file), filepath.Join(mounted, file)); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.Symlink(filepath.Join("..data", file), filepath.Join(mounted, file)))
 	}
 	write(t, filepath.Join(mounted, ".#deploy.yaml"), "what an editor leaves")
 	linked := filepath.Join(t.TempDir(), "definitions")
-	if err := os.Symlink(mounted, linked); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Symlink(mounted, linked))
 	for _, src := range []Sources{{Definitions: []string{mounted}}, {Definitions: []string{linked}}} {
 		found, diags := Load(src)
 		if diags.HasErrors() || len(found.Definitions) != 1 {
@@ -269,12 +259,8 @@ func TestCertificatesAreReadAtTheStart(t *testing.T) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	perduretest.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 func TestLibraryIsValid(t *testing.T) {
@@ -304,9 +290,7 @@ func TestNamedDefinitions(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	file := write("tools.yaml", `
@@ -320,9 +304,7 @@ func TestNamedDefinitions(t *testing.T) {
 `)
 	config := write("config.yaml", `{incomingAuth: {type: anonymous}, backends: [], compositeTools: [{name: own, description: d, steps: [{id: a, type: wait, for: 1s}]}], compositeToolRefs: [{name: outer}]}`)
 	found, diags := Load(Sources{Config: config, Definitions: []string{file}})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	var got []string
 	for _, d := range found.Definitions {
 		got = append(got, strings.Join(append([]string{d.Name}, d.Expose.Callers...), " < "))
@@ -389,9 +371,7 @@ func TestManyDefinitionsInAFile(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "perdure.yaml")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
 	before := perduretest.Heap()
 	loaded, diags := Load(Sources{Config: file})
 	if diags.HasErrors() || len(loaded.Definitions) != many {
@@ -414,9 +394,7 @@ func TestCommentsInJSON(t *testing.T) {
 	if !IsConfiguration(file, []byte(text)) {
 		t.Error("it is no configuration")
 	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	_, diags := Load(Sources{Config: file})
 	want := fmt.Sprintf(`%s:6:19: backends[1].transport: "pigeon // not a \" comment" is not known; use streamable-http, sse or stdio [value]`, file)
 	if got := fmt.Sprint(diags.Err()); got != want {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // What comes through a pipe, as <(…) gives it, can be read as often as a file.
@@ -39,9 +41,7 @@ func TestAttackConfigurationFromPipe(t *testing.T) {
 func TestAttackConfigurationFromNamedPipe(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "pipe.yaml")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, syscall.Mkfifo(name, 0o600))
 	if _, err := ReadFile(name); !errors.Is(err, errEndless) {
 		t.Errorf("reading it: %v", err)
 	}
@@ -61,12 +61,8 @@ func TestAttackUnreadableFileOfADirectory(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		bad := filepath.Join(dir, "below", "bad.yaml")
-		if err := os.Mkdir(filepath.Dir(bad), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := make(bad); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.Mkdir(filepath.Dir(bad), 0o700))
+		perduretest.NoError(t, make(bad))
 		_, diags := Load(Sources{Definitions: []string{dir}})
 		if len(diags) != 1 || diags[0].Pos.File != bad {
 			t.Errorf("%s: %v", kind, diags)
@@ -80,9 +76,7 @@ func TestAttackLargeFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "huge.yaml")
-	if err := os.WriteFile(name, []byte("name: huge\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(name, []byte("name: huge\n"), 0o600))
 	if err := os.Truncate(name, 1<<40); err != nil { // takes no room
 		t.Skip(err)
 	}

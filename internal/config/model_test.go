@@ -119,9 +119,7 @@ func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	document := perduretest.Must(jsonschema.UnmarshalJSON(strings.NewReader(string(Schema()))))(t)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("config.json", document); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, compiler.AddResource("config.json", document))
 	schema := perduretest.Must(compiler.Compile("config.json"))(t)
 	return schema
 }

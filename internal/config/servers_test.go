@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestServerFiles finds files that list MCP servers, and leaves others with such keys.
@@ -32,9 +34,7 @@ func TestServerFiles(t *testing.T) {
 		"broken.yaml":    "a: [",
 		"templated.yaml": "backends: {{ .Values.backends }}",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "group.yaml"), filepath.Join(dir, "vmcp.yaml"), filepath.Join(codex, "config.toml")}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
@@ -70,9 +70,7 @@ func TestServersOfConfigurations(t *testing.T) {
 		"other: 1": "lists no servers: no mcpServers, servers or backends [config]",
 	} {
 		file := filepath.Join(t.TempDir(), "a.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		_, diags := ReadServers(file)
 		var got strings.Builder
 		for _, d := range diags {
@@ -90,9 +88,7 @@ func TestServersOfCodex(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.toml")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(`
 model = "gpt-5"

@@ -306,9 +306,7 @@ func TestHeader(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("from-file\n")
 	t.Setenv("PERDURE_TEST_HEADER", "from-env")

@@ -25,9 +25,7 @@ import (
 func TestIndexed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "test.db")
-	if err := createSchema(t.Context(), file); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, createSchema(t.Context(), file))
 	db := perduretest.Must(sql.Open("sqlite", "file:"+file))(t)
 	defer db.Close()
 	rows, err := db.QueryContext(t.Context(), "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'executions_visibility' AND sql IS NOT NULL ORDER BY name")
@@ -38,9 +36,7 @@ func TestIndexed(t *testing.T) {
 	var got []string
 	for rows.Next() {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, rows.Scan(&name))
 		got = append(got, name)
 	}
 	want := []string{"by_keyword_01", "by_keyword_02", "by_keyword_03", "by_keyword_04", "by_keyword_05", "by_keyword_06",
@@ -56,9 +52,7 @@ func BenchmarkList(b *testing.B) {
 	for name, setup := range map[string]func(context.Context, string) error{"all indexes": allIndexes, "ours": createSchema} {
 		b.Run(name, func(b *testing.B) {
 			file := filepath.Join(b.TempDir(), "test.db")
-			if err := setup(b.Context(), file); err != nil {
-				b.Fatal(err)
-			}
+			perduretest.NoError(b, setup(b.Context(), file))
 			generic, err := temporalsql.NewSQLDB(sqlplugin.DbKindVisibility, database(file, false), resolver.NewNoopResolver(), log.NewNoopLogger(), metrics.NoopMetricsHandler)
 			if err != nil {
 				b.Fatal(err)

@@ -57,13 +57,9 @@ func TestOpenWorkflowsSurviveARestart(t *testing.T) {
 	s = start(t, devserver.Options{Dir: dir, Durable: true})
 	c = dial(t, s)
 	startWorker(t, c)
-	if err := c.SignalWorkflow(t.Context(), run.GetID(), "", "name", "world"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.SignalWorkflow(t.Context(), run.GetID(), "", "name", "world"))
 	var got string
-	if err := c.GetWorkflow(t.Context(), run.GetID(), "").Get(t.Context(), &got); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.GetWorkflow(t.Context(), run.GetID(), "").Get(t.Context(), &got))
 	if want := "hello world"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -186,9 +182,7 @@ func TestHalfMadeDatabaseIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, leftover := range []string{"temporal.db.new", "temporal.db-wal", "visibility.db.new"} {
-		if err := os.WriteFile(filepath.Join(dir, leftover), []byte("half made"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(filepath.Join(dir, leftover), []byte("half made"), 0o600))
 	}
 	start(t, devserver.Options{Dir: dir})
 }
@@ -208,12 +202,8 @@ func TestAttackDamagedDatabases(t *testing.T) {
 	for _, name := range []string{"temporal.db", "visibility.db"} {
 		for kind, damage := range damages {
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
-				t.Fatal(err)
-			}
-			if err := damage(filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, os.CopyFS(dir, os.DirFS(whole)))
+			perduretest.NoError(t, damage(filepath.Join(dir, name)))
 			s, err := devserver.Start(t.Context(), devserver.Options{Dir: dir, Logger: quiet()})
 			if err == nil {
 				s.Stop()
@@ -229,9 +219,7 @@ func TestAttackReadingTheDatabases(t *testing.T) {
 	needsServer(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "shared")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Mkdir(dir, 0o755))
 	start(t, devserver.Options{Dir: dir})
 	for _, pattern := range []string{"temporal.db*", "visibility.db*"} {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -307,9 +295,7 @@ func startWorker(t *testing.T, c client.Client) {
 	w := worker.New(c, queue, worker.Options{WorkerStopTimeout: time.Second})
 	w.RegisterWorkflow(greet)
 	w.RegisterActivity(sayHello)
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 }
 

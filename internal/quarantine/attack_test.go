@@ -32,6 +32,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/web"
@@ -579,9 +580,7 @@ func TestQueryOfAKiller(t *testing.T) {
 	if err != nil || query.QueryRejected == nil {
 		t.Errorf("a query while it is paused: %v, %v", query, err)
 	}
-	if err := b.client.TerminateWorkflow(t.Context(), "killer", "", "enough"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, b.client.TerminateWorkflow(t.Context(), "killer", "", "enough"))
 	b.queried("killer")
 	if n := b.died(); n != 3 {
 		t.Errorf("%d workers died, not 3", n)

@@ -140,9 +140,7 @@ func planned(t *testing.T, c *runs.Client, id runs.RunID) *history.ResumePlan {
 
 func execute(t *testing.T, c *runs.Client, plan *history.ResumePlan) {
 	t.Helper()
-	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Resumptions().Execute(t.Context(), plan))
 }
 
 // ended waits until a run has ended.

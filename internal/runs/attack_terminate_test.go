@@ -40,9 +40,7 @@ func TestAttackTerminateAsItCalls(t *testing.T) {
 		}
 		return invoke(ctx, method, req, reply, cc, opts...)
 	})
-	if err := runs.New(runs.Config{Keys: testKeys, Client: tc}).Terminate(t.Context(), id, "test"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, runs.New(runs.Config{Keys: testKeys, Client: tc}).Terminate(t.Context(), id, "test"))
 	run := perduretest.Must(c.Get(t.Context(), called))(t)
 	if run.Closed == nil { // Temporal may have cancelled it, as the run that had called it is closed
 		t.Errorf("the run that it called is %s", run.Status)

@@ -53,9 +53,7 @@ func installAt(t *testing.T, server *devserver.Server, name string, answers secr
 		t.Fatal(err)
 	}
 	t.Cleanup(in.temporal.Close)
-	if err := prepareNamed(t.Context(), in.temporal, name); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, prepareNamed(t.Context(), in.temporal, name))
 	in.door = runs.New(runs.Config{Client: in.temporal, Namespace: name, Keys: in.keys, Logger: quietLogger})
 	return in
 }

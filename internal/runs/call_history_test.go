@@ -153,9 +153,7 @@ func TestResumeOfAStepCalledCompensate(t *testing.T) {
 	t.Parallel()
 	defs, diags := definitions.Parse("nested.yaml", []byte(`{name: nested, description: d, steps: [
 		{id: each, type: forEach, collection: '["a"]', step: {id: compensate, type: forEach, collection: '["b"]', step: {tool: pay}}}]}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	const path = "each[0]/compensate[0]"
 	record := &workflows.RunRecord{
 		Input:          workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},

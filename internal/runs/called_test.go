@@ -53,13 +53,9 @@ var callable sync.Map
 // terminateAndResume ends a run at Temporal, and resumes it.
 func terminateAndResume(t *testing.T, c *runs.Client, temporal client.Client, id runs.RunID) {
 	t.Helper()
-	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"))
 	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
-	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Resumptions().Execute(t.Context(), plan))
 }
 
 func compose(t testing.TB) (*runs.Client, client.Client) {
@@ -116,9 +112,7 @@ func composition(t testing.TB, source string) runs.StartRequest {
 	name := strings.ToLower(strings.NewReplacer("/", "_", " ", "_", ",", "").Replace(t.Name()))
 	defs, diags := definitions.Parse("test.yaml", []byte(strings.ReplaceAll(source, "NAME", name)))
 	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...)
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	for _, d := range defs[1:] {
 		callable.Store(d.Name, d)
 	}
@@ -255,9 +249,7 @@ func TestCalledRunsAreNotListed(t *testing.T) {
 	if slices.Contains(listed, child) {
 		t.Error("a run that a step has called is listed")
 	}
-	if err := c.Terminate(t.Context(), id, "test"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Terminate(t.Context(), id, "test"))
 	for _, id := range []runs.RunID{id, child} {
 		if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Failure == nil || outcome.Failure.Error.Code != "terminated" {
 			t.Errorf("%s was not terminated: %+v, %v", id, outcome, err)
@@ -295,13 +287,9 @@ func TestContinuedWhileACalledRunWaits(t *testing.T) {
 			awaitContinued(t, c, temporal, id)
 			switch how {
 			case "cancel the run":
-				if err := c.Cancel(t.Context(), id, "test"); err != nil {
-					t.Fatal(err)
-				}
+				perduretest.NoError(t, c.Cancel(t.Context(), id, "test"))
 			case "terminate the called run":
-				if err := c.Terminate(t.Context(), runs.RunID(gate.Run), "test"); err != nil {
-					t.Fatal(err)
-				}
+				perduretest.NoError(t, c.Terminate(t.Context(), runs.RunID(gate.Run), "test"))
 				if err := c.Cancel(t.Context(), id, "test"); err != nil { // else it would be noticed within the hour
 					t.Fatal(err)
 				}
@@ -432,9 +420,7 @@ func TestResumptionGoesDownIntoCalledRuns(t *testing.T) {
 	calls.mu.Lock()
 	calls.fail = nil
 	calls.mu.Unlock()
-	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Resumptions().Execute(t.Context(), plan))
 	again := followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
 	if outcome := again[len(again)-1].Outcome; outcome.Status != workflows.Completed {
 		t.Fatalf("got %+v", outcome)
@@ -504,9 +490,7 @@ steps:
 		_, err := c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
 		return err
 	}
-	if err := again(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, again())
 	d := perduretest.Must(c.Show(t.Context(), id))(t)
 	review := d.Steps[slices.IndexFunc(d.Steps, func(s runs.StepRecord) bool { return s.Path == "review" })]
 	remove(t, temporal, string(review.Run))
@@ -556,9 +540,7 @@ steps:
 		broken = breaks
 		calls.mu.Unlock()
 		plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
-		if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, c.Resumptions().Execute(t.Context(), plan))
 		return ended()
 	}
 	ended()
@@ -610,9 +592,7 @@ func TestCalledRunIsDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Resumptions().Execute(t.Context(), plan))
 	again := followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
 	if outcome := again[len(again)-1].Outcome; outcome.Status != workflows.Completed {
 		t.Fatalf("got %+v", outcome)
@@ -647,16 +627,12 @@ func TestResumptionTakesUpACalledRunThatGoesOn(t *testing.T) {
 	calls := note(t, "a", "b")
 	id := start(t, c, composition(t, source(t, parentAndChild)))
 	gate := opened(t, c, id)
-	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"))
 	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
 	if len(plan.Steps) != 1 || plan.Steps[0].Plan != history.PlanUnderWay {
 		t.Errorf("the plan is %+v", plan.Steps)
 	}
-	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Resumptions().Execute(t.Context(), plan))
 	child := runs.RunID(gate.Run)
 	answer(t, c, child, runs.Answer{ElicitationID: "ok#1", Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
 	all := followTo(t, c, id, 0, runs.EventDone)
@@ -775,9 +751,7 @@ steps: [{id: work, tool: busy}]
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if err := c.Cancel(t.Context(), id, "test"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Cancel(t.Context(), id, "test"))
 	if all := followTo(t, c, id, 0, runs.EventDone); all[len(all)-1].Outcome.Status != workflows.Cancelled {
 		t.Errorf("got %v", tell(all))
 	}
@@ -839,7 +813,5 @@ func keep(t *testing.T, c client.Client, id, execution, name, shows string) {
 	if !strings.Contains(string(data), shows) {
 		t.Fatalf("the execution of %s shows no %s; record it again", name, shows)
 	}
-	if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(file, append(data, '\n'), 0o644))
 }

@@ -27,13 +27,9 @@ func TestDelivered(t *testing.T) {
 		t.Error("delivered before it was")
 	}
 	for _, all := range [][]runs.RunID{{"a/1", "a/2"}, {"a/3"}} {
-		if err := in.door.Deliver(t.Context(), "ann", all); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, in.door.Deliver(t.Context(), "ann", all))
 	}
-	if err := stranger.Deliver(t.Context(), "ann", []runs.RunID{"a/4"}); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, stranger.Deliver(t.Context(), "ann", []runs.RunID{"a/4"}))
 	for id, want := range map[runs.RunID]bool{"a/1": true, "a/2": true, "a/3": true, "a/4": false, "a/5": false} {
 		if got := delivered("ann", id, ended); got != want {
 			t.Errorf("delivered %s: %v, want %v", id, got, want)

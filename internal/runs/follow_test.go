@@ -94,9 +94,7 @@ func TestFollowSurvivesARestartOfTemporal(t *testing.T) {
 	o.Listen = server.Address()
 	tc := perduretest.Must(dial(server))(t)
 	defer tc.Close()
-	if err := startWorker(tc); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, startWorker(tc))
 	c := runs.New(runs.Config{Keys: testKeys, Client: tc})
 	id := start(t, c, request(t, gated))
 
@@ -185,9 +183,7 @@ func TestFollowThroughContinueAsNew(t *testing.T) {
 	d := definition(t, gated)
 	w.RegisterWorkflowWithOptions(relay, workflow.RegisterOptions{Name: d.Name})
 	registerCallTool(w)
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	defer w.Stop()
 	id := runs.NewID("relay")
 	input := workflows.RunInput{Definition: workflows.Pinned{Name: d.Name, Source: d.Source()}}
@@ -338,9 +334,7 @@ func TestRoundAfterAReset(t *testing.T) {
 	if e := asked(); e.ID != "ask#1" {
 		t.Errorf("asked is %s", e.ID)
 	}
-	if err := c.Terminate(t.Context(), id, "the test ends"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Terminate(t.Context(), id, "the test ends"))
 }
 
 // reset sets a failed run back to its last workflow task before the failure.

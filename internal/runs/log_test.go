@@ -58,9 +58,7 @@ steps:
 	}
 	signal(t, id, workflows.Answer{ElicitationID: two, Action: "decline", AnsweredBy: "bob", AnswerID: "2"})
 	awaitLog(t, c, id, func(e runs.LogEntry) bool { return e.Kind == runs.LogUntaken && e.By == "bob" })
-	if err := c.Cancel(t.Context(), id, "by carol"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Cancel(t.Context(), id, "by carol"))
 	followTo(t, c, id, 0, runs.EventDone)
 	want := []string{
 		"run_started log sha256: was called by alice",

@@ -42,15 +42,11 @@ func TestPrepare(t *testing.T) {
 		go func() { prepared <- prepare(t.Context(), tc) }()
 	}
 	for range 3 {
-		if err := <-prepared; err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, <-prepared)
 	}
 	// Who may not look at it and change it needs not to, once all is there.
 	humble = dialTeam(t, server, "DescribeNamespace", "ListSearchAttributes", "AddSearchAttributes")
-	if err := prepare(t.Context(), humble); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, prepare(t.Context(), humble))
 	c := runs.New(runs.Config{Keys: testKeys, Client: humble, Namespace: "team"})
 	run := perduretest.Must(c.Get(t.Context(), start(t, c, request(t, plain))))(t)
 	if run.Tool != "plain" || run.Caller != "alice" || run.Status != workflows.Running {

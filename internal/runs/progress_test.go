@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -35,9 +36,7 @@ steps:
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)
 	}
-	if err := c.Cancel(t.Context(), id, "the test ends"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Cancel(t.Context(), id, "the test ends"))
 	followTo(t, c, id, 0, runs.EventDone)
 	if told, err := c.Progress(t.Context(), id); err != nil || len(told) > 0 {
 		t.Errorf("a run that has ended tells %v, %v", told, err)

@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -43,9 +44,7 @@ func TestAttackQuotaByQuarantine(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(runs.Held{Open: 1})
-	if err := c.Terminate(t.Context(), id, "the test ends"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Terminate(t.Context(), id, "the test ends"))
 	held(runs.Held{})
 }
 
@@ -71,9 +70,7 @@ func TestAnswerToARunQuarantinedMeanwhile(t *testing.T) {
 	if !errors.Is(err, runs.ErrQuarantined) {
 		t.Errorf("the answer: %v, want %v", err, runs.ErrQuarantined)
 	}
-	if err := c.Terminate(t.Context(), id, "the test ends"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Terminate(t.Context(), id, "the test ends"))
 }
 
 // TestCalledRunInQuarantine: a called run in quarantine is listed and counted, since
@@ -100,7 +97,5 @@ func TestCalledRunInQuarantine(t *testing.T) {
 	if !errors.Is(err, runs.ErrQuarantined) {
 		t.Errorf("the answer: %v, want %v", err, runs.ErrQuarantined)
 	}
-	if err := c.Terminate(t.Context(), id, "the test ends"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Terminate(t.Context(), id, "the test ends"))
 }

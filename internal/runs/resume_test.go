@@ -121,9 +121,7 @@ func sortedPairs(calls []string) []string {
 func resumeRun(t *testing.T, c *runs.Client, id runs.RunID, req history.ResumeRequest) *history.ResumePlan {
 	t.Helper()
 	plan := perduretest.Must(c.Resumptions().Plan(t.Context(), id, req))(t)
-	if err := c.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Resumptions().Execute(t.Context(), plan))
 	return plan
 }
 
@@ -499,9 +497,7 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 			if how == "terminated" {
 				end, status = c.Terminate, workflows.Terminated
 			}
-			if err := end(t.Context(), id, "test"); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, end(t.Context(), id, "test"))
 			done := followTo(t, c, id, 0, runs.EventDone)
 			if got := done[len(done)-1].Outcome.Status; got != status {
 				t.Errorf("the run is %s", got)

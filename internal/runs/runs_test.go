@@ -137,9 +137,7 @@ var tools = map[string]definitions.Tool{
 func definition(t testing.TB, yaml string) *definitions.Definition {
 	t.Helper()
 	defs, diags := definitions.Parse("test.yaml", []byte(yaml))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	return defs[0]
 }
 

@@ -56,9 +56,7 @@ script: |
 	}
 	answer(t, c, id, runs.Answer{ElicitationID: "script/main:3[0]/ask:2#1", Action: "accept", By: "ada"})
 	await(t, "the answered line to be gone", func() bool { return !strings.Contains(currentDetails(t, temporal, id), "line 2 of script") })
-	if err := c.Cancel(t.Context(), id, "the test is over"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Cancel(t.Context(), id, "the test is over"))
 	followTo(t, c, id, 0, runs.EventDone)
 }
 
@@ -70,9 +68,7 @@ func currentDetails(t *testing.T, temporal client.Client, id runs.RunID) string 
 		t.Fatal(err)
 	}
 	var metadata sdkpb.WorkflowMetadata
-	if err := answer.Get(&metadata); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, answer.Get(&metadata))
 	return metadata.GetCurrentDetails()
 }
 
@@ -99,9 +95,7 @@ func TestComputingScriptLetsOthersPass(t *testing.T) {
 			t.Fatalf("the script is %+v, %v", run, err)
 		}
 		await(t, "the script to compute for long", func() bool { return len(timersOf(t, temporal, id)) > 3 })
-		if err := c.Cancel(t.Context(), id, "the test is over"); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, c.Cancel(t.Context(), id, "the test is over"))
 		followTo(t, c, id, 0, runs.EventDone)
 		for event := range eventsOf(t, temporal, id) {
 			switch event.EventType {

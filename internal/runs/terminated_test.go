@@ -20,9 +20,7 @@ func TestTerminated(t *testing.T) {
 	req.Caller.Subject = t.Name()
 	id := start(t, c, req)
 	followTo(t, c, id, 0, runs.EventOpened)
-	if err := c.Terminate(t.Context(), id, "it is in the way"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Terminate(t.Context(), id, "it is in the way"))
 	check := func(where string, run runs.Run) {
 		t.Helper()
 		if run.Status != runs.Terminated || run.Cause != "it is in the way" || run.Closed == nil || len(run.Open()) > 0 {
@@ -65,9 +63,7 @@ func TestCalledRunIsTerminated(t *testing.T) {
 	note(t, "a", "b")
 	id := start(t, c, composition(t, source(t, parentAndChild)))
 	called := opened(t, c, id).Run
-	if err := c.Terminate(t.Context(), runs.RunID(called), "test"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Terminate(t.Context(), runs.RunID(called), "test"))
 	events := followTo(t, c, id, 0, runs.EventDone)
 	e := events[len(events)-1].Outcome.Failure.Error
 	want := "step review: testcalledrunisterminated_b failed: the run was terminated"

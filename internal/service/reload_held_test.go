@@ -33,9 +33,7 @@ func TestAttackReloadBesideARestart(t *testing.T) {
 	}
 	reload := func(found *config.Loaded) {
 		t.Helper()
-		if err := s.reconfigure(found, running); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, s.reconfigure(found, running))
 	}
 
 	reload(settings("tokens.yaml", "http://127.0.0.1:1/mcp", "delete", unsafe))

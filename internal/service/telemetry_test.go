@@ -29,9 +29,7 @@ func TestHistoriesReplayTraced(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = told.Stop(t.Context()) })
 	var options client.Options
-	if err := told.Temporal(&options); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, told.Temporal(&options))
 	all := interceptors(told)
 	for _, i := range options.Interceptors {
 		all = append(all, i.(interceptor.WorkerInterceptor))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestFilesThatDoNotAnswer: files whose file system does not answer are told of, and do
@@ -42,9 +43,7 @@ func TestFollowRules(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "perdure.yaml")
 	write := func(tool string) {
 		text := "backends: [{name: be, transport: streamable-http, url: 'http://127.0.0.1:1/mcp'}]\nauthorization: {rules: [{tools: [" + tool + "], groups: ['*']}]}\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("get")
 	src := config.Sources{Config: file, CallersOnly: true}

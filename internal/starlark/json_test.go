@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // sameJSON compares texts with integers as they are written and fractions as the
@@ -24,9 +26,7 @@ func decodeExactly(t *testing.T, data []byte) any {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, d.Decode(&v))
 	return exactly(v)
 }
 

@@ -18,9 +18,7 @@ func TestAnswersFile(t *testing.T) {
 	first := openAnswers(t, path)
 	note := func(a *store.AnswersFile, run string, answered bool) {
 		t.Helper()
-		if err := a.Note(run, answered); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, a.Note(run, answered))
 	}
 	note(first, "a/1", true)
 	note(first, "a/2", true)

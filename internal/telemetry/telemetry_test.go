@@ -13,6 +13,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
@@ -208,9 +209,7 @@ func TestStateMakesInstruments(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = told.Stop(context.Background()) })
 	var options client.Options
-	if err := told.Temporal(&options); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, told.Temporal(&options))
 	asked := make(chan struct{})
 	if err := told.WatchRuns(func(context.Context) (telemetry.Snapshot, error) {
 		defer close(asked)

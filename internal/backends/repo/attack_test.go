@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 const secret = "s3cret-of-the-user"
@@ -75,9 +77,7 @@ func TestAttackRepoPipe(t *testing.T) {
 	t.Parallel()
 	f := withHistory(t)
 	name := filepath.Join(f.dir, "README.md")
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Remove(name))
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Skip("no pipes here:", err)
 	}
@@ -105,9 +105,7 @@ func TestAttackRepoPrograms(t *testing.T) {
 	f := withHistory(t)
 	ran := filepath.Join(t.TempDir(), "ran")
 	program := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" >> "+ran+"\ncat\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" >> "+ran+"\ncat\n"), 0o755))
 	// Before it is configured, so that git need not run it to make the fixture.
 	f.write(".gitattributes", "*.md filter=a diff=a merge=a\n*.go filter=a=b diff=b\n*.txt filter=p\n")
 	f.commit("Attributes")
@@ -164,19 +162,13 @@ func TestAttackRepoPrograms(t *testing.T) {
 	partialclonefilter = blob:none
 	uploadpack = PROGRAM
 `, "PROGRAM", program))
-	if err := errorsOf(err, config.Close()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, errorsOf(err, config.Close()))
 	for name, content := range map[string]string{"README.md": "changed", "cmd/start.go": "changed", "new.txt": "changed"} {
 		f.write(name, content)
 	}
 	hook := filepath.Join(f.dir, "hooks", "post-index-change")
-	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(program, hook); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.MkdirAll(filepath.Dir(hook), 0o755))
+	perduretest.NoError(t, os.Symlink(program, hook))
 	blob := run(t, f.dir, "rev-parse", "HEAD~1:cmd/start.go")
 	if err := os.Remove(filepath.Join(f.dir, ".git/objects", blob[:2], blob[2:])); err != nil {
 		t.Fatal(err) // it would have to be fetched
@@ -241,9 +233,7 @@ func TestAttackRepoWorkTree(t *testing.T) {
 	t.Parallel()
 	f := withHistory(t)
 	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "README.md"), []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(filepath.Join(home, "README.md"), []byte(secret), 0o600))
 	run(t, f.dir, "config", "core.worktree", home)
 	if _, err := newServer(t.Context(), f.dir); err == nil || !strings.Contains(err.Error(), "core.worktree") {
 		t.Errorf("a work tree elsewhere: %v", err)
@@ -285,9 +275,7 @@ func TestAttackRepoReview(t *testing.T) {
 		f := withHistory(t)
 		f.write("docs/README.md", "kept")
 		for link, target := range links {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(f.dir, link)), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(f.dir, link)), 0o755))
 			f.link(target, link)
 		}
 		f.refuse("write_review", map[string]any{"name": "README", "title": "t", "body": "b", "overwrite": true}, "directory for reviews")

@@ -174,13 +174,9 @@ func TestFileContentRefuses(t *testing.T) {
 	t.Parallel()
 	f := withHistory(t)
 	outside := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(outside, []byte("s3cret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(outside, []byte("s3cret"), 0o600))
 	for link, target := range map[string]string{"out": outside, "in": "README.md", "git": ".git/config", "up": "../../../../etc/passwd"} {
-		if err := os.Symlink(target, filepath.Join(f.dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.Symlink(target, filepath.Join(f.dir, link)))
 	}
 	f.commit("Links")
 	f.write(".env", "TOKEN=s3cret")

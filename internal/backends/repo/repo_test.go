@@ -87,9 +87,7 @@ func (f *fixture) open() {
 
 func initialize(t *testing.T, c *client.Client) {
 	t.Helper()
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Start(t.Context()))
 	if _, err := c.Initialize(t.Context(), mcp.InitializeRequest{}); err != nil {
 		t.Fatal(err)
 	}

@@ -53,9 +53,7 @@ func TestWriteReviewStaysInside(t *testing.T) {
 	t.Parallel()
 	f := newRepo(t)
 	outside := t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(f.dir, ".perdure")); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Symlink(outside, filepath.Join(f.dir, ".perdure")))
 	f.refuse("write_review", map[string]any{"name": "r", "title": "t", "body": "b"}, "directory for reviews")
 	if entries, _ := os.ReadDir(outside); len(entries) != 0 {
 		t.Errorf("written outside: %v", entries)
@@ -94,9 +92,7 @@ func TestCheckup(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	blob := run(t, f.dir, "rev-parse", "HEAD:README.md")
-	if err := os.Remove(filepath.Join(f.dir, ".git/objects", blob[:2], blob[2:])); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Remove(filepath.Join(f.dir, ".git/objects", blob[:2], blob[2:])))
 	got = get[checkupResult](f, "checkup", nil)
 	if got.Healthy || !strings.Contains(strings.Join(got.Problems, "\n"), blob) {
 		t.Errorf("with a missing object: %+v", got)
