@@ -133,9 +133,7 @@ func TestConvertedAnswers(t *testing.T) {
 						 schema: {type: object, properties: {n: {type: integer, default: 3}}}},
 						{id: w, tool: t, dependsOn: [g], arguments: {all: "{{json .steps.g.output}} {{.steps.g.by}} {{.steps.g.at}} {{json .steps.g.content}}"}}],
 						output: {properties: {o: {type: string, description: d, value: "{{json .steps.g.output}} {{.steps.g.by}} {{.steps.g.action}}"}}}}`))
-					if err := diags.Err(); err != nil {
-						t.Fatal(err)
-					}
+					perduretest.NoError(t, diags.Err())
 					w := &world{known: []bool{false},
 						tool: func(_ string, _ int, call workflows.ToolCall) (string, error) { return string(call.Arguments), nil },
 						person: func(string, workflows.Elicitation) (string, string, time.Duration) {

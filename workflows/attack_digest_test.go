@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // TestAttackForgedDigest shows that a run executes the definition that it carries,
@@ -23,9 +24,7 @@ name: honest
 description: Calls what its author wrote.
 steps: [{id: a, tool: safe, arguments: {n: 2}}]
 `))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	b := benchFor(t, defs, `{}`, nil)
 	b.input.Definition.Digest = defs[1].Digest()
 	if _, failure := b.run(); failure != nil {

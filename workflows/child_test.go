@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -94,9 +95,7 @@ func TestCalledWorkflowFails(t *testing.T) {
 				tc.source = strings.Replace(tc.source, "description: d, steps", "description: d, timeout: 5h, steps", 1)
 			}
 			defs, diags := definitions.Parse("test.yaml", []byte(tc.source))
-			if err := diags.Err(); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, diags.Err())
 			_, failure := benchFor(t, defs, `{}`, map[string]toolFunc{"fail": failing}).run()
 			if failure == nil {
 				t.Fatal("did not fail")

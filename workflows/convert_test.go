@@ -90,9 +90,7 @@ func (w *world) play(t *testing.T, d *definitions.Definition, data string, place
 	h.Output, h.Failure = b.result()
 	if h.Failure == nil {
 		var res workflows.RunResult
-		if err := b.env.GetWorkflowResult(&res); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, b.env.GetWorkflowResult(&res))
 		for _, e := range res.Errors {
 			h.Errors = append(h.Errors, sparing.ReplaceAllString(renamed(e.Message, place), ""))
 		}
@@ -332,9 +330,7 @@ func (c *testCase) playScript(t *testing.T, d *definitions.Definition, place fun
 		got.failure.Error.StepID = stepNamed(got.failure.Error.Message)
 		return got
 	}
-	if err := json.Unmarshal([]byte(h.Output), &got.output); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(h.Output), &got.output))
 	return got
 }
 
@@ -378,9 +374,7 @@ func TestConvertedLibrary(t *testing.T) {
 		}
 		text := perduretest.Read(t, file)
 		defs, ds := definitions.Parse(file, text)
-		if err := ds.Err(); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, ds.Err())
 		for _, d := range defs {
 			t.Run(d.Name, func(t *testing.T) {
 				t.Parallel()
@@ -402,9 +396,7 @@ func TestConvertedConformance(t *testing.T) {
 			Definition json.RawMessage
 			Arguments  json.RawMessage
 		}
-		if err := json.Unmarshal([]byte(line), &c); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal([]byte(line), &c))
 		defs, ds := definitions.Parse(c.Case, c.Definition)
 		if ds.Err() != nil || definitions.Check(defs, definitions.CheckOptions{}).Err() != nil {
 			continue // a case of what is refused
@@ -436,9 +428,7 @@ func exampleOf(t *testing.T, schema json.RawMessage) string {
 		Properties map[string]any
 	}
 	if len(schema) > 0 {
-		if err := json.Unmarshal(schema, &d); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(schema, &d))
 	}
 	args := map[string]any{}
 	properties := d.Properties

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
@@ -285,9 +286,7 @@ func TestEffectsOfACompletedRun(t *testing.T) {
 			t.Fatalf("failed: %+v", failure)
 		}
 		var result workflows.RunResult
-		if err := b.env.GetWorkflowResult(&result); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, b.env.GetWorkflowResult(&result))
 		if len(result.Errors) != 1 || result.Errors[0].Retryable != retryable {
 			t.Errorf("beside %s: %+v", tool, result.Errors)
 		}

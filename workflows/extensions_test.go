@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -180,9 +181,7 @@ func TestContinueAsNew(t *testing.T) {
 	}
 
 	second := newBench(t, source, `{}`, nil)
-	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &second.input); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &second.input))
 	if len(second.input.Open) != 1 || !second.input.Open[0].Opened.Equal(began) || !second.input.Started.Equal(began) {
 		t.Errorf("open elicitations %+v, started %s; want those of %s", second.input.Open, second.input.Started, began)
 	}

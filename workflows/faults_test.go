@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -210,9 +211,7 @@ func (w *faultyWorld) run(t *testing.T, c *testCase) bool {
 		checkEffects(t, failure, func(path string) bool { return w.executed[path] > w.undoneAt(path) }, slices.Collect(maps.Keys(w.executed)))
 	}
 	if failure == nil {
-		if err := json.Unmarshal([]byte(output), &w.output); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal([]byte(output), &w.output))
 	}
 	return failure == nil
 }

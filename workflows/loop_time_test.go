@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -70,8 +71,6 @@ func parsedLoop(t *testing.T, loop string) *definitions.Definition {
 	defs, diags := definitions.Parse("test.yaml", []byte(strings.Replace(`{name: a, description: d, timeout: 900h,
 		parameters: {type: object, properties: {"null": {}, missing: {}, deep: {}, text: {}}}, steps: [{id: e, type: forEach, LOOP}],
 		output: {properties: {o: {type: string, description: d, value: "{{.steps.e.output.completed}} of {{.steps.e.output.count}}"}}}}`, "LOOP", loop, 1)))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	return defs[0]
 }

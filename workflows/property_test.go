@@ -17,6 +17,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -293,13 +294,9 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 	got.failure, got.last = failure, b
 	if failure == nil {
 		var res workflows.RunResult
-		if err := b.env.GetWorkflowResult(&res); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, b.env.GetWorkflowResult(&res))
 		got.errors = res.Errors
-		if err := json.Unmarshal([]byte(output), &got.output); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal([]byte(output), &got.output))
 	}
 	return got
 }
@@ -314,9 +311,7 @@ func (b *bench) continued(t *testing.T, source string) *bench {
 	}
 	next := newBench(t, source, `{}`, nil)
 	next.before = b
-	if err := converter.GetDefaultDataConverter().FromPayloads(as.Input, &next.input); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, converter.GetDefaultDataConverter().FromPayloads(as.Input, &next.input))
 	next.env.SetStartTime(b.env.Now())
 	return next
 }

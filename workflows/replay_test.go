@@ -38,9 +38,7 @@ func TestDeadlinesStopInOrder(t *testing.T) {
 	t.Parallel()
 	data := perduretest.Read(t, "testdata/histories/deadlines.json")
 	history := &historypb.History{}
-	if err := protojson.Unmarshal(data, history); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, protojson.Unmarshal(data, history))
 	stopped := 0
 	for _, e := range history.Events {
 		if e.EventType == enums.EVENT_TYPE_TIMER_CANCELED {
@@ -56,8 +54,6 @@ func TestDeadlinesStopInOrder(t *testing.T) {
 	for range 40 {
 		replayer := worker.NewWorkflowReplayer()
 		workflows.Register(replayer, trust)
-		if err := replayer.ReplayWorkflowHistory(nil, history); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, replayer.ReplayWorkflowHistory(nil, history))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
@@ -188,9 +189,7 @@ return 1`, "failureMode: best_effort")
 	second.env.SetStartTime(began.Add(3 * time.Hour))
 	second.env.ExecuteWorkflow(second.input.WorkflowType(), second.input)
 	var result workflows.RunResult
-	if err := second.env.GetWorkflowResult(&result); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, second.env.GetWorkflowResult(&result))
 	var got []string
 	for _, e := range result.Errors {
 		got = append(got, e.Message)

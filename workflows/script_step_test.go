@@ -215,9 +215,7 @@ return [a, b.ok, agreed]
 	}
 	answer := perduretest.Must(before.env.QueryWorkflow(workflows.RecordQuery))(t)
 	var journal workflows.RunRecord
-	if err := answer.Get(&journal); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, answer.Get(&journal))
 	plan, err := history.PlanResume("scripted/test", "execution", &journal, history.ResumeRequest{}, nil)
 	if err != nil || len(plan.OutcomeUnknown) != 1 || plan.OutcomeUnknown[0].Path != "script/main:5" {
 		t.Fatalf("the plan is %+v, %v", plan, err)

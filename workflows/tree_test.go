@@ -64,9 +64,7 @@ func TestTreesOfRuns(t *testing.T) {
 func compiled(t *testing.T, source string) (all []*definitions.Program) {
 	t.Helper()
 	defs, diags := definitions.Parse("test.yaml", []byte(source))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	for _, d := range defs {
 		program := perduretest.Must(definitions.Compile(d))(t)
 		all = append(all, program)

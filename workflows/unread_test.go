@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -28,9 +29,7 @@ func TestRecordOfAnotherBuild(t *testing.T) {
 			"create": func(workflows.ToolCall) (string, error) { called++; return `{}`, nil },
 		})
 		var in map[string]any
-		if err := json.Unmarshal(mustJSON(b.input), &in); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(mustJSON(b.input), &in))
 		in["journal"], in["continued"] = journal, true
 		b.env.ExecuteWorkflow(b.input.WorkflowType(), in)
 		var task *temporal.PanicError

@@ -17,9 +17,7 @@ var sources = deftest.Sources{Library: definitions.Library()}
 func parse(t *testing.T, name, source string) *deftest.File {
 	t.Helper()
 	file, diags := deftest.Parse(name, []byte(source), sources)
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	return file
 }
 
@@ -43,9 +41,7 @@ func TestCasesPass(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			file, diags := deftest.Read(name, sources)
-			if err := diags.Err(); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, diags.Err())
 			for _, c := range file.Cases {
 				t.Run(c.Name, func(t *testing.T) {
 					t.Parallel()

@@ -34,9 +34,7 @@ func TestManualExample(t *testing.T) {
 			}
 			return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not in the manual")}
 		}})
-		if err := diags.Err(); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, diags.Err())
 		for _, c := range file.Cases {
 			ran++
 			for _, p := range c.Run().Problems {

@@ -129,9 +129,7 @@ func readDefinitions(t *testing.T, source string) ([]*definitions.Definition, de
 	var config struct {
 		CompositeTools []yaml.Node `yaml:"compositeTools"`
 	}
-	if err := yaml.Unmarshal([]byte(source), &config); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, yaml.Unmarshal([]byte(source), &config))
 	var defs []*definitions.Definition
 	var diags definitions.Diagnostics
 	for i := range config.CompositeTools {

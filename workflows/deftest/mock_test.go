@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -113,9 +114,7 @@ func execute(t *testing.T, b backend, call workflows.ToolCall) (workflows.ToolRe
 		return workflows.ToolResult{}, err
 	}
 	var result workflows.ToolResult
-	if err := value.Get(&result); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, value.Get(&result))
 	return result, nil
 }
 

@@ -52,9 +52,7 @@ func TestRecordingPasses(t *testing.T) {
 		output: {properties: {n: {type: integer, description: d, value: "{{.steps.ask.output.content.n}}"},
 		  all: {type: array, description: d, value: "{{json .steps.each.output.iterations}}"}}}}`
 	defs, diags := definitions.Parse("mixed.yaml", []byte(source))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	d := defs[0]
 	started := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
 	tool := func(name string, effect definitions.Effect) definitions.Tool {

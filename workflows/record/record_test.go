@@ -68,9 +68,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		got := record.Entry{}
 		data, _ := json.Marshal(record.Entry{Order: 3, Kind: kind})
-		if err := json.Unmarshal(data, &got); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(data, &got))
 		if diff := cmp.Diff(record.Entry{Order: 3, Kind: kind}, got); diff != "" {
 			t.Errorf("%T: %s", kind, diff)
 		}

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -43,9 +44,7 @@ func TestEach(t *testing.T) {
 				})
 				return nil
 			})
-			if err := env.GetWorkflowError(); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, env.GetWorkflowError())
 			var want []int
 			for i := range min(test.n, test.enough) {
 				want = append(want, i)
@@ -84,7 +83,5 @@ func TestEachOutlivesItsContext(t *testing.T) {
 		}
 		return nil
 	})
-	if err := env.GetWorkflowError(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, env.GetWorkflowError())
 }
