@@ -200,9 +200,7 @@ func allocations(t *testing.T, history *historypb.History) int {
 	replayer := worker.NewWorkflowReplayer()
 	workflows.Register(replayer, workflows.Trust{Keys: keys})
 	return int(testing.AllocsPerRun(1, func() {
-		if err := replayer.ReplayWorkflowHistory(quiet, history); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, replayer.ReplayWorkflowHistory(quiet, history))
 	}))
 }
 

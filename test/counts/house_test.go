@@ -106,13 +106,9 @@ func configure(t *testing.T, url, others string) *config.Loaded {
 		text += strings.ReplaceAll(string(shapes), "BACKEND", backend)
 	}
 	file := filepath.Join(t.TempDir(), "perdure.yaml")
-	if err := os.WriteFile(file, []byte(text+others), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(file, []byte(text+others), 0o600))
 	loaded, diags := config.Load(config.Sources{Config: file})
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	return loaded
 }
 
@@ -157,9 +153,7 @@ func connect(t *testing.T, url, version string, options ...transport.StreamableH
 		eras = append(eras, client.WithLegacyProtocolOnly())
 	}
 	c := client.NewClient(over, eras...)
-	if err := c.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Start(context.Background()))
 	t.Cleanup(func() { _ = c.Close() })
 	hello := mcp.InitializeRequest{}
 	hello.Params.ProtocolVersion = version

@@ -11,6 +11,8 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // BenchmarkYield is a workflow of 200 timers, one after the other, beside coroutines that
@@ -41,9 +43,7 @@ func BenchmarkYield(b *testing.B) {
 					over = true
 					return nil
 				})
-				if err := env.GetWorkflowError(); err != nil {
-					b.Fatal(err)
-				}
+				perduretest.NoError(b, env.GetWorkflowError())
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(passes*(waiting+2)), "ns/yield")
 		})

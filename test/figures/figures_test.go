@@ -42,12 +42,8 @@ func TestCount(t *testing.T) {
 		"node_modules/x/no.go": source,
 	} {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		perduretest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	m := perduretest.Must(count(root))(t)
 	if len(m.packages) != 1 || *m.packages[0] != (pkg{path: "a", code: 16 + longFile + 1 + 5, tests: 3, files: 4}) {

@@ -30,9 +30,7 @@ func TestAttackRunsOfManyValues(t *testing.T) {
 	t.Parallel()
 	const limit, count = 400, 28 // MB; runs that take 30 MB each
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(waitingDefinition), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(waitingDefinition), 0o600))
 	d := newDev(t, dir, "--config", "perdure.yaml")
 	d.env = append(d.env, fmt.Sprintf("GOMEMLIMIT=%dMiB", limit))
 	d.start()

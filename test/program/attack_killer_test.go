@@ -224,9 +224,7 @@ func (k *killerTest) must(t *testing.T, args ...string) string {
 
 func (k *killerTest) show(t *testing.T, id string) (d runs.Detail) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(k.must(t, "runs", "show", id, "-o", "json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(k.must(t, "runs", "show", id, "-o", "json")), &d))
 	return d
 }
 

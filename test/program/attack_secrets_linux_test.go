@@ -59,9 +59,7 @@ func TestAttackSecretsOfTheProcess(t *testing.T) {
 		}
 		var output topology.Transcript
 		cmd.Stdout, cmd.Stderr = &output, &output
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, cmd.Start())
 		until(t, "the backend to have looked, and the other to be refused", func() bool {
 			_, err := os.Stat(filepath.Join(dir, "done"))
 			return err == nil && strings.Contains(output.String(), "may not start it as user 424242, group 4242")
@@ -98,21 +96,15 @@ func asNobody(t *testing.T, dir string, args ...string) *exec.Cmd {
 	const nobody = 65534
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	bin := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	perduretest.NoError(t, os.Chown(dir, nobody, nobody))
 	from := perduretest.Must(os.Open(cmd.Path))(t)
 	defer from.Close()
 	to := perduretest.Must(os.OpenFile(filepath.Join(bin, "perdure"), os.O_CREATE|os.O_WRONLY, 0o755))(t)
 	if _, err := io.Copy(to, from); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, to.Close())
 	cmd.Path = to.Name()
 	cmd.Env = append(cmd.Env, "HOME="+dir)
 	return cmd

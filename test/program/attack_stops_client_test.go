@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // A call that its client cancels, or whose run an operator does, sends nothing more:
@@ -47,9 +49,7 @@ func TestAttackStoppedRunByItsClient(t *testing.T) {
 
 	for name, stop := range map[string]func(c *resumer, run string){
 		"by its client": func(c *resumer, _ string) {
-			if err := c.Notify(t.Context(), "notifications/cancelled", `{"requestId":1,"reason":"enough"}`); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, c.Notify(t.Context(), "notifications/cancelled", `{"requestId":1,"reason":"enough"}`))
 		},
 		"by an operator": func(_ *resumer, run string) { w.run(t, "runs", "cancel", run) },
 	} {
@@ -92,9 +92,7 @@ func TestAttackStoppedRunByItsClient(t *testing.T) {
 			ended <- err
 		}()
 		until(t, "the call to be cancelled", func() bool {
-			if err := c.Notify(t.Context(), "notifications/cancelled", `{"requestId":2}`); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, c.Notify(t.Context(), "notifications/cancelled", `{"requestId":2}`))
 			return len(ended) > 0
 		})
 		close(release)

@@ -89,9 +89,7 @@ func (l *stopLab) stopAtRandom(t *testing.T, seed uint64) time.Duration {
 	stopped := time.Now().Add(stop)
 	if !timed {
 		time.Sleep(stop)
-		if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, l.door.Cancel(t.Context(), id, "stop"))
 		stopped = time.Now()
 	}
 	outcome := l.end(t, id)

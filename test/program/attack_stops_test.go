@@ -153,9 +153,7 @@ func (l *stopLab) work(t *testing.T) {
 	l.worker = worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
 	workflows.Register(l.worker, trust)
 	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler), activities.Options{CatchUp: l.door.CatchUp, Resolve: l.resolve, Outcome: l.door.ChildOutcome}))
-	if err := l.worker.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, l.worker.Start())
 	t.Cleanup(l.worker.Stop)
 }
 
@@ -245,9 +243,7 @@ func TestAttackStoppedRunWhileItReads(t *testing.T) {
 			promptly(t, name, stopBound, func(t *testing.T, name string) time.Duration {
 				id := l.start(t, define(t, name, fields))
 				l.backend.await(name, "read")
-				if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
-					t.Fatal(err)
-				}
+				perduretest.NoError(t, l.door.Cancel(t.Context(), id, "stop"))
 				cancelled := time.Now()
 				outcome := l.end(t, id)
 				took := time.Since(cancelled)
@@ -272,9 +268,7 @@ func TestAttackStoppedRunWhileItPauses(t *testing.T) {
 	})
 	l.worker.Stop()
 	until(t, "the pause to be over", func() bool { return slices.Contains(l.events(t, id), enums.EVENT_TYPE_TIMER_FIRED) })
-	if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, l.door.Cancel(t.Context(), id, "stop"))
 	l.work(t)
 	if outcome := l.end(t, id); outcome.Status != runs.Cancelled {
 		t.Errorf("the run is %s", outcome.Status)
@@ -368,9 +362,7 @@ func TestAttackStoppedRunIsNotLate(t *testing.T) {
 				id := l.start(t, define(t, name, fields))
 				l.backend.await(name, "write")
 				late := time.Since(began) - time.Second
-				if err := l.door.Cancel(t.Context(), id, "seen enough"); err != nil {
-					t.Fatal(err)
-				}
+				perduretest.NoError(t, l.door.Cancel(t.Context(), id, "seen enough"))
 				l.end(t, id)
 				return late
 			})
@@ -397,9 +389,7 @@ func TestAttackStoppedRunStopsThoseItCalled(t *testing.T) {
 				l.backend.await("below", "read")
 				stopped := began.Add(2 * time.Second)
 				if !strings.HasPrefix(fields, "timeout:") {
-					if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
-						t.Fatal(err)
-					}
+					perduretest.NoError(t, l.door.Cancel(t.Context(), id, "stop"))
 					stopped = time.Now()
 				}
 				l.end(t, id)
@@ -428,9 +418,7 @@ func TestAttackTerminatedRunAbove(t *testing.T) {
 			l.called["between"] = define(t, "between", "steps: [{id: c, type: workflow, workflow: below}]")
 			id := l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: "+calls+"}]"))
 			l.backend.await("below", "read")
-			if err := l.temporal.TerminateWorkflow(t.Context(), string(id), "", "stop"); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, l.temporal.TerminateWorkflow(t.Context(), string(id), "", "stop"))
 			until(t, "the run below to wait", func() bool {
 				list, err := l.door.List(t.Context(), runs.Filter{Called: true, Tool: "below", Limit: 1})
 				if err != nil || len(list) == 0 {
@@ -484,9 +472,7 @@ func TestAttackStoppedRunBeforeItIsSent(t *testing.T) {
 	id := l.start(t, define(t, "write_now", "steps: [{id: w, tool: write, OF}]"))
 	l.backend.await("write_now", "write")
 	receive(t, came, "a connection to the backend")
-	if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, l.door.Cancel(t.Context(), id, "stop"))
 	outcome := l.end(t, id)
 	close(open)
 	if outcome.Status != runs.Cancelled {
@@ -530,9 +516,7 @@ func TestAttackStoppedRunWithoutWorkers(t *testing.T) {
 		before[of] = len(l.backend.of(of, "fail"))
 	}
 	for _, name := range []string{"again", "caller"} {
-		if err := l.door.Cancel(t.Context(), ids[name], "stop"); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, l.door.Cancel(t.Context(), ids[name], "stop"))
 	}
 	time.Sleep(5 * time.Second) // until the others are out of time, and further attempts are due
 	l.work(t)
@@ -566,9 +550,7 @@ func TestAttackStoppedRunAboveWithoutWorkers(t *testing.T) {
 	work := func() worker.Worker {
 		w := worker.New(l.temporal, "above", worker.Options{})
 		w.RegisterWorkflowWithOptions(above, workflow.RegisterOptions{Name: "above"})
-		if err := w.Start(); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, w.Start())
 		return w
 	}
 	w := work()
@@ -582,9 +564,7 @@ func TestAttackStoppedRunAboveWithoutWorkers(t *testing.T) {
 	}
 	l.backend.await("called", "read")
 	w.Stop()
-	if err := l.temporal.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, l.temporal.CancelWorkflow(t.Context(), run.GetID(), ""))
 	time.Sleep(5 * time.Second) // until the called run has decided to write
 	if n := len(l.backend.of("called", "write")); n > 0 {
 		t.Fatalf("it has written %d times while the run above was away, which was stopped", n)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // disguisedTransfer asks about an argument that its caller has made up, by a form
@@ -50,9 +51,7 @@ compositeTools:
 func TestAttackTerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(disguisedTransfer), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(disguisedTransfer), 0o600))
 	d := startDev(t, dir, "--config", "perdure.yaml")
 	arguments := `{"to":"…\u202e54321-\u202c\u200b\u001b[2K\u001b[8m","amount":7}`
 
@@ -112,9 +111,7 @@ func TestAttackTerminal(t *testing.T) {
 func TestAttackTypedAhead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(disguisedTransfer), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(disguisedTransfer), 0o600))
 	d := startDev(t, dir, "--config", "perdure.yaml")
 	term := startInTerminal(t, d.program("call", "transfer", "to=me", "amount=7"))
 	for _, line := range []string{"a", "It is due", "DE1", "1", ""} {

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -90,9 +91,7 @@ func TestUnsafeCallIsRetried(t *testing.T) {
 func startPaying(t *testing.T, door *runs.Client) runs.Started {
 	t.Helper()
 	defs, diags := definitions.Parse("pay.yaml", []byte(`{name: pay, description: d, steps: [{id: pay, tool: pay, onError: {action: retry, retryCount: 3, retryDelay: 10ms}}]}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`),
 		Tools: map[string]definitions.Tool{"pay": {Name: "pay", Backend: "be", Original: "pay"}}})
 	if err != nil {
@@ -106,9 +105,7 @@ func startCounting(t *testing.T, c client.Client, door *runs.Client, options wor
 	w := worker.New(c, workflows.TaskQueue, options)
 	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, slog.New(slog.DiscardHandler), activities.Options{LastAttempt: door.CallHistory().LastAttempt, SentUnread: door.CallHistory().SentUnread}))
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	return w
 }

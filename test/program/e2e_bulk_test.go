@@ -93,9 +93,7 @@ func TestRunbookOfABadDefinition(t *testing.T) {
 	})
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), backend.configuration(`[{tool: "*", class: unsafe}]`))
-	if err := os.Mkdir(filepath.Join(dir, "definitions"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Mkdir(filepath.Join(dir, "definitions"), 0o755))
 	putFile(t, filepath.Join(dir, "definitions", "order.yaml"), badOrder)
 	putFile(t, filepath.Join(dir, "fixed.yaml"), fixedOrder)
 	o := newOperator(t, dir, "--config", "perdure.yaml", "--definitions", "definitions")

@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/topology/clients"
 )
 
@@ -193,9 +194,7 @@ func (w deepWorld) handle(t *testing.T, k toolCall) (id, page string) {
 			Run struct{ ID, Status, ApprovalURL string } `json:"perdure/run"`
 		} `json:"_meta"`
 	}
-	if err := json.Unmarshal(raw, &result); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal(raw, &result))
 	run := result.Meta.Run
 	if run.Status != "waiting_for_approval" || run.ApprovalURL == "" || !strings.Contains(result.Content[0].Text, "Write "+fmt.Sprint(k.arguments["key"])) {
 		t.Fatalf("no handle: %s", raw)
@@ -210,9 +209,7 @@ func (w deepWorld) questions(t *testing.T, id string, want int) (paths []string)
 		var run struct {
 			Elicitations []struct{ StepPath, State string }
 		}
-		if err := json.Unmarshal([]byte(w.run(t, "runs", "show", id, "-o", "json")), &run); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal([]byte(w.run(t, "runs", "show", id, "-o", "json")), &run))
 		paths = nil
 		for _, e := range run.Elicitations {
 			if e.State == "open" {

@@ -31,9 +31,7 @@ func TestToolsChange(t *testing.T) {
 		putFile(t, filepath.Join(dir, "defs", name+".yaml"), "name: "+name+"\ndescription: d\nsteps: ["+steps+"]\n")
 	}
 	const asks = "{id: a, type: elicitation, message: m}"
-	if err := os.Mkdir(filepath.Join(dir, "defs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Mkdir(filepath.Join(dir, "defs"), 0o755))
 	define("first", asks)
 	define("later", "{id: a, tool: late_tool}")
 	late := perduretest.Must(pgtest.FreeAddress())(t)
@@ -110,9 +108,7 @@ func (d *devProcess) definitionsError(t *testing.T) string {
 	var status struct {
 		DefinitionsError string `json:"definitionsError"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.NewDecoder(response.Body).Decode(&status))
 	return status.DefinitionsError
 }
 

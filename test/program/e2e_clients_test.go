@@ -203,9 +203,7 @@ func startScript(t *testing.T, name string, args ...string) *script {
 	out := perduretest.Must(cmd.StdoutPipe())(t)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, cmd.Start())
 	c := &script{t: t, in: in, lines: make(chan scriptLine, 1000)}
 	ended := make(chan struct{})
 	go func() {

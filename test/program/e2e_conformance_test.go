@@ -125,9 +125,7 @@ func expectedFailures(t *testing.T, revision string) []string {
 	t.Helper()
 	text := perduretest.Read(t, filepath.Join("testdata/conformance", revision+".yaml"))
 	var expected struct{ Server []string }
-	if err := yaml.Unmarshal(text, &expected); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, yaml.Unmarshal(text, &expected))
 	explained := perduretest.Read(t, "../../docs/rough_edges.md")
 	for line := range strings.Lines(string(text)) {
 		entry, reason, _ := strings.Cut(strings.TrimSpace(line), " # ")

@@ -189,9 +189,7 @@ func (d *deployment) try(t *testing.T, commands []deployedCommand) {
 		}
 		p := &topology.Process{Name: args[0], Command: append([]string{"perdure"}, args...), Dir: d.dir, Env: env, Log: &topology.Transcript{}, Ready: topology.Answers("http://" + address + page)}
 		serve(t, p)
-		if err := p.AwaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, p.AwaitReady(t.Context()))
 		if args[0] == "gateway" {
 			d.gateway = address
 		}

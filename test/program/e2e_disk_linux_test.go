@@ -18,9 +18,7 @@ func TestFullDiskOfDev(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	disk := filepath.Join(dir, "disk")
-	if err := os.Mkdir(disk, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Mkdir(disk, 0o700))
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=32m"); err != nil {
 		t.Skipf("no small disk can be mounted: %v", err)
 	}
@@ -42,9 +40,7 @@ func TestFullDiskOfDev(t *testing.T) {
 	if !topology.Answers("http://" + d.address + "/reachable")(t.Context()) {
 		t.Error("dev cannot be reached")
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Remove(filler))
 	f.Close()
 	until(t, "dev to be ready", func() bool { return ready(d.address) })
 	time.Sleep(2 * time.Second)

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/test/pgtest"
 )
@@ -114,9 +115,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%v: %v, %+v", tc.args, err, k)
 		}
 	}
-	if err := os.Chmod(filepath.Join(dir, ".perdure", "key"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Chmod(filepath.Join(dir, ".perdure", "key"), 0o644))
 	text := d.run(t, "doctor")
 	if !strings.Contains(text, "warning  signing key") || !strings.Contains(text, "to fix it: chmod 600 .perdure/key") {
 		t.Errorf("the text:\n%s", text)

@@ -449,9 +449,7 @@ func toldIn(t *testing.T, meta map[string]json.RawMessage) toldError {
 	}
 	var run struct{ ID, Status string }
 	if meta["perdure/run"] != nil {
-		if err := json.Unmarshal(meta["perdure/run"], &run); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, json.Unmarshal(meta["perdure/run"], &run))
 	}
 	return toldError{Error: comparableError(t, meta["perdure/error"]), Partial: string(meta["perdure/partial"]), Omitted: string(meta["perdure/omitted"]), Effects: string(meta["perdure/effects"]), Run: run.ID, Status: run.Status}
 }
@@ -622,9 +620,7 @@ func (w *failureWorld) shown(t *testing.T, run string) toldError {
 		Status  string
 		Outcome ended
 	}
-	if err := json.Unmarshal([]byte(w.run(t, "runs", "show", run, "-o", "json")), &shown); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(w.run(t, "runs", "show", run, "-o", "json")), &shown))
 	var result ended
 	out, _, failed := w.try(t, "runs", "result", run, "-o", "json")
 	if err := json.Unmarshal([]byte(out), &result); err != nil || failed == nil {

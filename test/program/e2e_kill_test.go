@@ -277,9 +277,7 @@ func (w *killWorld) waiting(t *testing.T, n int) {
 func (w *killWorld) open(t *testing.T) []json.RawMessage {
 	t.Helper()
 	var list []json.RawMessage
-	if err := json.Unmarshal([]byte(w.run(t, "runs", "list", "--waiting", "-o", "json")), &list); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(w.run(t, "runs", "list", "--waiting", "-o", "json")), &list))
 	return list
 }
 
@@ -401,9 +399,7 @@ backends:
 		Decision, ReviewPath string
 		ChangedFiles         []struct{ Path string }
 	}
-	if err := json.Unmarshal([]byte(d.run(t, "runs", "result", id)), &result); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(d.run(t, "runs", "result", id)), &result))
 	if result.Decision != "accept" || len(result.ChangedFiles) != 1 || result.ChangedFiles[0].Path != "docs/guide.md" {
 		t.Errorf("the result is %+v", result)
 	}

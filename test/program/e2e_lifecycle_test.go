@@ -67,9 +67,7 @@ func TestAttackDataDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
 	repository := newRepository(t)
 	first := startDev(t, repository)
-	if err := os.RemoveAll(filepath.Join(repository, ".perdure")); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.RemoveAll(filepath.Join(repository, ".perdure")))
 	second := startDev(t, repository)
 	receive(t, first.ended, "the end of the dev without its directory")
 	out := first.output.String()
@@ -103,14 +101,10 @@ func TestSecondInterrupt(t *testing.T) {
 	c := d.dial(t, legacy, nil)
 	go func() { _, _ = toolCall{name: "slow"}.by(t.Context(), c) }()
 	receive(t, called, "the call")
-	if err := d.serving.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, d.serving.Signal(os.Interrupt))
 	until(t, "the first one to count", func() bool { return strings.Contains(d.output.String(), "stopping;") })
 	begun := time.Now()
-	if err := d.serving.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, d.serving.Signal(os.Interrupt))
 	receive(t, d.ended, "the end")
 	if took := time.Since(begun); took > 3*time.Second || d.serving.State().ExitCode() == 0 {
 		t.Errorf("dev ended after %s with %s", took, d.serving.State())
@@ -167,9 +161,7 @@ compositeTools:
 	sameJSON(t, "the result", toolCall{name: "both"}.must(t, c), `{"branch": "main"}`)
 
 	first := backendPID(t, repository)
-	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	until(t, "the backend to be another process", func() bool { return backendPID(t, repository) != first })
 	var result *mcp.CallToolResult
 	until(t, "the backend to answer again", func() bool {

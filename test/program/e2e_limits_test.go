@@ -20,6 +20,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -247,14 +248,10 @@ func limitedConcurrency(t *testing.T, temporal *temporalServer) {
 	before = l.hosts()
 	round("frozen", func() {
 		frozen := l.workers[host].serving
-		if err := frozen.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, frozen.Signal(syscall.SIGSTOP))
 		before[host] = 100 // which says nothing now
 		next := l.awaitHost(before)
-		if err := frozen.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, frozen.Signal(syscall.SIGCONT))
 		until(t, "the worker that was frozen to learn that it is not the host", func() bool {
 			return strings.Contains(l.workers[host].output.String(), "no longer enforcing the limits")
 		})
@@ -262,9 +259,7 @@ func limitedConcurrency(t *testing.T, temporal *temporalServer) {
 	})
 	before = l.hosts()
 	round("stopped", func() {
-		if err := l.workers[host].serving.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, l.workers[host].serving.Signal(syscall.SIGTERM))
 		host = l.awaitHost(before)
 	})
 	if n := l.backend.count("be_work", "stopped-"); n != 38 {

@@ -28,9 +28,7 @@ func TestDatabaseOfAnotherNamespace(t *testing.T) {
 	count := func(table string) (n int) {
 		c := perduretest.Must(pgx.Connect(t.Context(), pg.URL("perdure")))(t)
 		defer c.Close(t.Context())
-		if err := c.QueryRow(t.Context(), "select count(*) from perdure."+table).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, c.QueryRow(t.Context(), "select count(*) from perdure."+table).Scan(&n))
 		return n
 	}
 	own.start()

@@ -125,9 +125,7 @@ func serveEverything(t *testing.T, servers string) string {
 	cmd.Env = append(cmd.Env, "PORT="+port)
 	output := &topology.Transcript{}
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		killGroup(cmd)
 		_ = cmd.Wait() // it was killed

@@ -83,9 +83,7 @@ func TestBlipOfABackend(t *testing.T) {
 			return err == nil && strings.Contains(out, says.in)
 		})
 	}
-	if err := link.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, link.Accept())
 	got := <-ended
 	if got.err != nil || got.result.IsError {
 		t.Fatalf("%v, %s", got.err, asJSON(t, got.result))
@@ -376,9 +374,7 @@ func TestGatewayStartsWhileABackendIsAway(t *testing.T) {
 	if err := approver.Answer(t.Context(), b.web.URL+"/approvals/"+id, "", "accept", map[string]string{"verdict": "ok"}); err != nil {
 		t.Errorf("answering: %v", err)
 	}
-	if err := link.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, link.Accept())
 	r.completed(t, "review", "asked", toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c))
 	r.wrote(t, "done", "done:ok")
 	r.wrote(t, "new")
@@ -422,9 +418,7 @@ func TestToolsOutliveTheirProcess(t *testing.T) {
 		out, err := r.perdure(t, "runs", "list", "--waiting", "backend")
 		return err == nil && strings.Contains(out, id)
 	})
-	if err := link.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, link.Accept())
 	r.wroteOnce(t, toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c), "new")
 	r.wrote(t, "direct")
 }
@@ -434,9 +428,7 @@ func queried(t *testing.T, pg *topology.PostgreSQL, database, query string) (n i
 	t.Helper()
 	c := perduretest.Must(pgx.Connect(t.Context(), pg.URL(database)))(t)
 	defer c.Close(context.WithoutCancel(t.Context()))
-	if err := c.QueryRow(t.Context(), query).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.QueryRow(t.Context(), query).Scan(&n))
 	return n
 }
 

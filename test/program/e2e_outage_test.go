@@ -94,9 +94,7 @@ compositeTools:
 	link.Cut()
 	writing["sdk1"].told("trouble") // it has noticed
 	time.Sleep(8 * time.Second)     // this is how long the outage is
-	if err := link.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, link.Accept())
 	release()
 
 	ended := func(c *script, tool, whom string) []byte {

@@ -145,9 +145,7 @@ func openGate(t *testing.T, run string) string {
 	var detail struct {
 		Elicitations []struct{ StepID, State string }
 	}
-	if err := json.Unmarshal([]byte(run), &detail); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(run), &detail))
 	for _, e := range detail.Elicitations {
 		if e.State == "open" {
 			return e.StepID
@@ -259,9 +257,7 @@ func (r *replicas) killed(t *testing.T, p *topology.Production, part *topology.P
 	call := toolCall{name: "review", arguments: map[string]any{"key": part.Name}, key: part.Name}
 	waiting := begin(t, dial(t, p.URL+endpoint, modern, answerer(client.answer)), call)
 	receive(t, client.asked, "the question before "+part.Name+" is killed")
-	if err := kill(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, kill())
 	if replicated {
 		key := "without-" + part.Name
 		r.completed(t, "review", key, keyed("review", key).must(t, dial(t, p.URL+endpoint, modern, approves)))
@@ -325,23 +321,17 @@ func (r *replicas) restored(t *testing.T, before *topology.PostgreSQL) (after *t
 	t.Helper()
 	dir := t.TempDir()
 	for _, database := range productionDatabases {
-		if err := before.Dump(t.Context(), database, filepath.Join(dir, database)); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, before.Dump(t.Context(), database, filepath.Join(dir, database)))
 	}
 	for _, p := range append(r.gateways[:], r.workers[:]...) {
 		p.kill()
 	}
 	r.temporal.kill()
-	if err := before.Close(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, before.Close())
 
 	after = pgtest.Start(t)
 	for _, database := range productionDatabases {
-		if err := after.Restore(t.Context(), database, filepath.Join(dir, database)); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, after.Restore(t.Context(), database, filepath.Join(dir, database)))
 	}
 	return after
 }

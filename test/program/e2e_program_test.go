@@ -75,9 +75,7 @@ func (p *process) launch() {
 func serve(t *testing.T, p *topology.Process) {
 	t.Helper()
 	output := p.Log
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, p.Start())
 	t.Cleanup(func() {
 		p.End()
 		if t.Failed() {
@@ -197,9 +195,7 @@ func (d *devProcess) program(args ...string) *exec.Cmd {
 func (d *devProcess) runs(t *testing.T, tool string) []struct{ ID, Status string } {
 	t.Helper()
 	var list []struct{ ID, Status string }
-	if err := json.Unmarshal([]byte(d.run(t, "runs", "list", "--tool", tool, "-o", "json")), &list); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(d.run(t, "runs", "list", "--tool", tool, "-o", "json")), &list))
 	return list
 }
 
@@ -243,9 +239,7 @@ func dial(t *testing.T, url, version string, ask client.ElicitationHandler) *cli
 func initialize(t *testing.T, c *client.Client, version string) *client.Client {
 	t.Helper()
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Start(t.Context()))
 	var request mcp.InitializeRequest
 	request.Params.ProtocolVersion = version
 	request.Params.ClientInfo = mcp.Implementation{Name: "test", Version: "1"}
@@ -439,12 +433,8 @@ func canonical(to *bytes.Buffer, text string) error {
 
 func putFile(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	perduretest.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 // newRepository makes a git repository with three commits.

@@ -116,13 +116,9 @@ func newReader(t *testing.T) *reader {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.Symlink(source, filepath.Join(dir, "source")); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Symlink(source, filepath.Join(dir, "source")))
 	r := &reader{t: t, dir: filepath.Join(dir, "work")}
-	if err := os.Mkdir(r.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.Mkdir(r.dir, 0o755))
 	for _, address := range []*string{&r.mcp, &r.ui} {
 		var err error
 		if *address, err = pgtest.FreeAddress(); err != nil {

@@ -160,9 +160,7 @@ func prepareBackend(t *testing.T) *replicas {
 		"be_write": r.write,
 	})
 	approvers := filepath.Join(r.dir, "approvers.yaml")
-	if err := os.WriteFile(approvers, []byte(clients.ApproverFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(approvers, []byte(clients.ApproverFile), 0o600))
 	putFile(t, filepath.Join(r.dir, "perdure.yaml"), clients.ApproverSettings(approvers)+
 		r.backend.configuration(`[{tool: "*read", class: read}, {tool: "*", class: unsafe}]`)+replicaDefinitions)
 	return r
@@ -731,9 +729,7 @@ func TestWorkersDrain(t *testing.T) {
 		return r.backend.count("be_slow_write", "drained") == 1 && r.backend.count("be_slow_read", "drained") >= 1
 	})
 	for _, w := range r.workers {
-		if err := w.serving.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, w.serving.Signal(syscall.SIGTERM))
 	}
 	until(t, "the workers to stop", func() bool {
 		return strings.Contains(r.workers[0].output.String(), "msg=stopping") && strings.Contains(r.workers[1].output.String(), "msg=stopping")

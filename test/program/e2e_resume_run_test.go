@@ -15,6 +15,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/topology"
 )
 
@@ -266,14 +267,10 @@ func TestInterruptedResume(t *testing.T) {
 	})
 	cmd, output := w.program("runs", "resume", "--query", "PerdureTool = 'five'", "--rate", "3"), &topology.Transcript{}
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, cmd.Start())
 	t.Cleanup(func() { killGroup(cmd) })
 	until(t, "some to be resumed", func() bool { return strings.Contains(output.String(), "3/8 ") })
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err == nil {
 		t.Errorf("it ends with status 0: %s", output)
 	}

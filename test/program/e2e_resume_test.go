@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/test/topology/clients"
 )
 
@@ -20,9 +21,7 @@ type resumer struct {
 func newResumer(t *testing.T, url string, ask answerer) *resumer {
 	t.Helper()
 	r := &resumer{Session: clients.Session{URL: url, Asked: clients.Asked(ask)}}
-	if err := r.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, r.Open(t.Context()))
 	return r
 }
 

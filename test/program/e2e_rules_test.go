@@ -65,12 +65,8 @@ func TestRules(t *testing.T) {
 	var document yaml.Node
 	const file = "testdata/e2e/rules.yaml"
 	data := perduretest.Read(t, file)
-	if err := yaml.Unmarshal(data, &document); err != nil {
-		t.Fatal(err)
-	}
-	if err := definitions.Decode(file, &document, &cases).Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, yaml.Unmarshal(data, &document))
+	perduretest.NoError(t, definitions.Decode(file, &document, &cases).Err())
 	backend := newExactBackend(t)
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), ruleConfiguration(t, backend, cases))
@@ -131,13 +127,9 @@ func (c ruleCase) checkListing(t *testing.T, tools []remoteTool) {
 		return
 	}
 	var want map[string]any
-	if err := c.Listed.Decode(&want); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.Listed.Decode(&want))
 	var got map[string]any
-	if err := json.Unmarshal([]byte(asJSON(t, tools[i])), &got); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(asJSON(t, tools[i])), &got))
 	for key, value := range want {
 		sameJSON(t, key, asJSON(t, got[key]), asJSON(t, value))
 	}

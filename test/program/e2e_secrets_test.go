@@ -80,9 +80,7 @@ func (s plantedSecrets) absentFromDatabases(t *testing.T, pg *topology.PostgreSQ
 	found := false
 	for _, database := range databases {
 		file := filepath.Join(t.TempDir(), database+".sql")
-		if err := pg.Text(t.Context(), database, file); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, pg.Text(t.Context(), database, file))
 		text := perduretest.Read(t, file)
 		s.absent(t, "the database "+database, text)
 		found = found || indexOf(text, clear) >= 0

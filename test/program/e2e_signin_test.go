@@ -89,9 +89,7 @@ authorization:
 	var shown struct {
 		Elicitations []struct{ By string }
 	}
-	if err := json.Unmarshal([]byte(d.run(t, "runs", "show", link[1], "-o", "json")), &shown); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, json.Unmarshal([]byte(d.run(t, "runs", "show", link[1], "-o", "json")), &shown))
 	if len(shown.Elicitations) != 1 || shown.Elicitations[0].By != issuer.URL+"#lea" {
 		t.Errorf("answered by %+v", shown.Elicitations)
 	}

@@ -46,9 +46,7 @@ func startInTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 	ioctl(t, keys, syscall.TIOCSWINSZ, &size)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, cmd.Start())
 	term := &terminal{t: t, keys: keys, screen: &topology.Transcript{}, ended: make(chan error, 1)}
 	seen := make(chan struct{})
 	go func() {

@@ -194,9 +194,7 @@ func TestValuesOfACalledRunThatIsGone(t *testing.T) {
 		d.interrupt(patience)
 		past := time.Now().Add(-2 * time.Hour)
 		for _, mark := range marks("run") {
-			if err := os.Chtimes(mark, past, past); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, os.Chtimes(mark, past, past))
 		}
 		d.start()
 		until(t, awaited, done)

@@ -202,14 +202,10 @@ func TestRecordHistories(t *testing.T) {
 	activities.Register(w, calls)
 	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second, Tuner: fixedSlots,
 		Backends: map[string]backends.Limits{"be": {Rate: backends.Rate{Calls: 20, Per: time.Minute, Burst: 1}}}})
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	defer w.Stop()
 	door := runs.New(runs.Config{Keys: testKeys, Client: c, Namespace: "default", Logger: quiet})
-	if err := door.HostBackend(t.Context(), "be"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, door.HostBackend(t.Context(), "be"))
 	for _, r := range recordings {
 		file := filepath.Join("..", "..", "workflows", "testdata", "histories", r.name+".json")
 		if _, err := os.Stat(file); err == nil {
@@ -265,18 +261,14 @@ func (r recording) attend(t *testing.T, door *runs.Client, id runs.RunID, after 
 			continue
 		}
 		if r.cancel {
-			if err := door.Cancel(t.Context(), id, "recording"); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, door.Cancel(t.Context(), id, "recording"))
 			r.cancel = false
 		}
 		if r.request != "" {
 			attach(t, door, id, r.request)
 		}
 		for _, a := range r.asked {
-			if err := door.ReportQuestion(t.Context(), id, event.Elicitation.ID, a); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, door.ReportQuestion(t.Context(), id, event.Elicitation.ID, a))
 		}
 		for _, a := range r.answers {
 			if a.ElicitationID != event.Elicitation.ID {
@@ -305,9 +297,7 @@ func attach(t *testing.T, door *runs.Client, id runs.RunID, request string) {
 func start(t *testing.T, door *runs.Client, source string) runs.RunID {
 	t.Helper()
 	defs, diags := definitions.Parse("recording.yaml", []byte(source))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	tools := map[string]definitions.Tool{}
 	for _, name := range defs[0].ToolNames() {
 		tool := definitions.Tool{Name: name, Backend: "be", Original: name[len("be_"):], Effect: definitions.Unsafe, Limited: name == "be_limited"}
@@ -332,11 +322,7 @@ func save(t *testing.T, c client.Client, id runs.RunID, file string) {
 		history.Events = append(history.Events, event)
 	}
 	data := perduretest.Must(protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(history))(t)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	perduretest.NoError(t, os.WriteFile(file, append(data, '\n'), 0o644))
 	t.Log("recorded", file)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -62,9 +63,7 @@ func TestLimits(t *testing.T) {
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
 	activities.Register(w, activities.New(sizedBackend{}, quiet, activities.Options{}))
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
 

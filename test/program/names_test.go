@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/perdure/perdure/internal/perduretest"
 )
 
 // What clients and operators of perdure know by name.
@@ -45,10 +47,6 @@ func temporalKey(data string) string { return filepath.Join(data, "temporal.pem"
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	perduretest.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 }

@@ -86,9 +86,7 @@ func photographPage(t *testing.T, r *reader) {
 		t.Fatal(err)
 	}
 	picture := perduretest.Must(chromedp.Run(browser, chromedp.FullScreenshot(100)))(t)
-	if err := os.WriteFile(filepath.Join(images, "approval.png"), picture, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(filepath.Join(images, "approval.png"), picture, 0o644))
 }
 
 // A sessionFrames is what a terminal was sent, and when.

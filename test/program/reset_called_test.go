@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -25,9 +26,7 @@ func TestResetLeavesNoCalledRun(t *testing.T) {
 	}
 	l.backend.await("below", "write_4000")
 	resetTo(t, l.temporal, string(id), "", "after the question")
-	if err := l.door.Cancel(t.Context(), id, ""); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, l.door.Cancel(t.Context(), id, ""))
 	if outcome := l.end(t, id); outcome.Status != runs.Cancelled {
 		t.Fatalf("the run above is %s", outcome.Status)
 	}

@@ -87,17 +87,13 @@ func TestReset(t *testing.T) {
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 
 	defs, diags := definitions.Parse("reset.yaml", []byte(`{name: reset, description: d, timeout: 24h, steps: [
 		{id: make, tool: make}, {id: g, type: elicitation, message: "Go on with {{.steps.make.output.n}}?", dependsOn: [make], timeout: 24h},
 		{id: again, tool: make, dependsOn: [g]}, {id: lost, tool: lost, dependsOn: [again]}]}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	tools := map[string]definitions.Tool{}
 	for _, name := range []string{"make", "lost"} {
 		tools[name] = definitions.Tool{Name: name, Backend: "be", Original: name}
@@ -135,9 +131,7 @@ func TestReset(t *testing.T) {
 	if plan, err = door.Resumptions().Plan(t.Context(), started.ID, history.ResumeRequest{Otherwise: runs.NotHappened}); err != nil {
 		t.Fatal(err)
 	}
-	if err := door.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, door.Resumptions().Execute(t.Context(), plan))
 	nextEvent(t, door, started.ID, &seq, runs.EventDone)
 	if diff := cmp.Diff([]string{"make", "make", "lost", "lost"}, backend.made()); diff != "" {
 		t.Errorf("calls after the resumption: %s", diff)
@@ -170,9 +164,7 @@ func TestAttackResetOfACallUnderWay(t *testing.T) {
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	def := define(t, "reset", `steps: [{id: slow, tool: slow}, {id: quick, tool: quick}, {id: f, type: elicitation, message: First?, dependsOn: [quick], timeout: 24h},
 		{id: g, type: elicitation, message: "Go on with {{.steps.slow.output.n}}?", dependsOn: [slow], timeout: 24h}]`)
@@ -214,9 +206,7 @@ func TestAttackResetOfAnUndoneCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := u.door.Resumptions().Execute(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, u.door.Resumptions().Execute(t.Context(), plan))
 	u.decline()
 	if diff := cmp.Diff([]string{"make", "undo", "make", "undo"}, u.backend.made()); diff != "" {
 		t.Errorf("calls (-want +got): %s", diff)
@@ -256,9 +246,7 @@ func startUndoing(t *testing.T) *undoing {
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	def := define(t, "reset", `steps: [{id: make, tool: make, compensate: {tool: undo}}, {id: g, type: elicitation, message: Go on?, dependsOn: [make], timeout: 24h}]`)
 	tools := map[string]definitions.Tool{}

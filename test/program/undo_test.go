@@ -50,18 +50,14 @@ func TestCompletedAfterCancel(t *testing.T) {
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, quiet, activities.Options{}))
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 
 	defs, diags := definitions.Parse("undo.yaml", []byte(`{name: undo, description: d, steps: [
 		{id: one, tool: make, compensate: {tool: unmake}},
 		{id: two, tool: late, dependsOn: [one], compensate: {tool: unmakeLate, arguments: {n: "{{.output.n}}"}}},
 		{id: three, tool: make, dependsOn: [two]}]}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	tools := map[string]definitions.Tool{}
 	for _, name := range []string{"make", "unmake", "late", "unmakeLate"} {
 		tools[name] = definitions.Tool{Name: name, Backend: "be", Original: name}
@@ -71,9 +67,7 @@ func TestCompletedAfterCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	receive(t, backend.begun, "the call")
-	if err := door.Cancel(t.Context(), started.ID, "no more"); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, door.Cancel(t.Context(), started.ID, "no more"))
 	cancelling(t, door, started.ID)
 	close(backend.end)
 	var seq int64

@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -73,9 +74,7 @@ func (u unread) work(t *testing.T, c client.Client, calls bool) (stop func()) {
 	}
 	all := runs.New(runs.Config{Keys: testKeys, Client: c, DataConverter: u.reads})
 	activities.Register(w, activities.New(u.backend, nil, activities.Options{LastAttempt: all.CallHistory().LastAttempt, SentUnread: all.CallHistory().SentUnread, Resolve: u.resolve}))
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, w.Start())
 	stop = sync.OnceFunc(w.Stop)
 	t.Cleanup(stop)
 	return stop
@@ -103,9 +102,7 @@ func TestUnreadCalls(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			defs, diags := definitions.Parse("unread.yaml", []byte(`{name: unread, description: d, parameters: {type: object, properties: {what: {type: string}}}, `+tc.source+"}\n---\n"+
 				`{name: below, description: d, steps: [{id: make, tool: make}]}`))
-			if err := diags.Err(); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, diags.Err())
 			tools := map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}
 			below := defs[1]
 			made := &notingBackend{}
@@ -178,9 +175,7 @@ func TestUnreadAfterItWasSent(t *testing.T) {
 	const key = "first:" + "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
 	defs, diags := definitions.Parse("unread.yaml", []byte(`{name: unread, description: d, parameters: {type: object, properties: {what: {type: string}}},
 steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	of := startTemporal(t, slog.New(slog.DiscardHandler))
 	for _, resumed := range []bool{false, true} {
 		values := &mapValues{}
@@ -208,9 +203,7 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 		})
 		var seq int64
 		if resumed {
-			if err := door.Cancel(t.Context(), started.ID, "test"); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, door.Cancel(t.Context(), started.ID, "test"))
 			nextEvent(t, door, started.ID, &seq, runs.EventDone)
 			plan, err := door.Resumptions().Plan(t.Context(), started.ID, history.ResumeRequest{})
 			if err == nil {
@@ -247,9 +240,7 @@ func TestRunOfAWorkerWithoutKeys(t *testing.T) {
 	defer u.work(t, has, true)()
 
 	defs, diags := definitions.Parse("unread.yaml", []byte(`{name: unread, description: d, steps: [{id: pay, tool: make}]}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, diags.Err())
 	door := runs.New(runs.Config{Keys: testKeys, Client: has, DataConverter: payloads.Reader(sealed, values)})
 	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`),
 		Tools: map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}})

@@ -98,9 +98,7 @@ func compiled(t *testing.T, schema map[string]any) *jsonschema.Schema {
 	t.Helper()
 	doc := perduretest.Must(jsonschema.UnmarshalJSON(bytes.NewReader(mustJSON(schema))))(t)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("s.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, c.AddResource("s.json", doc))
 	s, err := c.Compile("s.json")
 	if err != nil {
 		t.Fatalf("%s: %v", mustJSON(schema), err)

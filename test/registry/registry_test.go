@@ -59,9 +59,7 @@ func storeOf(r *registry.Registry) store.Registry {
 func newRegistry(t *testing.T, kept store.Registry) *registry.Registry {
 	t.Helper()
 	r := registry.New(registry.Options{Store: kept, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	if err := r.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, r.Load(t.Context()))
 	stores.Store(r, kept)
 	return r
 }
@@ -542,9 +540,7 @@ func TestFiftyPublishers(t *testing.T) {
 			t.Errorf("new are %v, refused %v", news, refusals)
 		}
 		for _, r := range processes {
-			if err := r.Load(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, r.Load(t.Context()))
 			if n := len(r.Versions("")); n != 19 {
 				t.Errorf("there are %d versions", n)
 			}
@@ -594,20 +590,14 @@ func TestRestoredRegistry(t *testing.T) {
 	here := open()
 	publish(t, here, greet("greet", "1.0.0"))
 	backup := filepath.Join(t.TempDir(), "backup")
-	if err := server.Dump(t.Context(), "postgres", backup); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, server.Dump(t.Context(), "postgres", backup))
 	publish(t, here, greet("greet", "1.1.0"))
 	publish(t, here, greet("lost", "1.0.0"))
-	if err := server.RestoreOver(t.Context(), "postgres", backup); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, server.RestoreOver(t.Context(), "postgres", backup))
 	there := open()
 	publish(t, there, greet("greet", "1.2.0"))
 	publish(t, there, greet("late", "1.0.0"))
-	if err := here.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, here.Load(t.Context()))
 	for _, r := range []*registry.Registry{here, there} {
 		check(t, r, "greet", "1.2.0")
 		check(t, r, "greet@1.1.0", "none")
@@ -634,9 +624,7 @@ func TestForgedVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, r.Load(t.Context()))
 		check(t, r, "greet", "1.0.0")
 		check(t, r, "greet@1.0.1", "none")
 	})

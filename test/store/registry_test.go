@@ -357,9 +357,7 @@ func TestDamagedRegistryFile(t *testing.T) {
 	text := perduretest.Read(t, file)
 	write := func(text []byte) {
 		t.Helper()
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		perduretest.NoError(t, os.WriteFile(file, text, 0o600))
 	}
 	write(text[:len(text)-5])
 	r := openFile(t, file)

@@ -74,9 +74,7 @@ func files(t *testing.T) kind {
 					t.Fatal(err)
 				}
 				var record map[string]any
-				if err := json.Unmarshal(text, &record); err != nil {
-					t.Fatal(err)
-				}
+				perduretest.NoError(t, json.Unmarshal(text, &record))
 				record["changed"] = time.Now().Add(-2 * time.Minute)
 				if text, err = json.Marshal(record); err == nil {
 					err = os.WriteFile(name+".new", text, 0o600)
@@ -368,9 +366,7 @@ func TestSealIsBoundToItsKey(t *testing.T) {
 		names = append(names, name)
 	}
 	one := perduretest.Read(t, names[0])
-	if err := os.WriteFile(names[1], one, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, os.WriteFile(names[1], one, 0o600))
 	ada, errAda := s.Get(t.Context(), adaMail)
 	ben, errBen := s.Get(t.Context(), benMail)
 	if errAda != nil || errBen != nil || (ada.Secret != nil) == (ben.Secret != nil) {
@@ -401,9 +397,7 @@ func TestAttach(t *testing.T) {
 	if _, err := store.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Values().Put(t.Context(), "one", "run", []byte("text")); err != nil {
-		t.Fatal(err)
-	}
+	perduretest.NoError(t, p.Values().Put(t.Context(), "one", "run", []byte("text")))
 	if got, err := p.Values().Get(t.Context(), "one"); err != nil || string(got) != "text" {
 		t.Errorf("got %q, %v", got, err)
 	}

@@ -65,9 +65,7 @@ func TestValues(t *testing.T) {
 			id, run string
 			data    []byte
 		}{{"a1", "a/1", large}, {"a2", "a/1", []byte("2")}, {"b1", "b/1", []byte("3")}, {"a1", "a/1", large}} {
-			if err := values.Put(t.Context(), v.id, v.run, v.data); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, values.Put(t.Context(), v.id, v.run, v.data))
 		}
 		has := func(id string, want []byte) {
 			t.Helper()
@@ -123,9 +121,7 @@ func TestValuesOfCalledRuns(t *testing.T) {
 		}
 		put := func(id, run string) {
 			t.Helper()
-			if err := values.Put(t.Context(), id, run, []byte(id)); err != nil {
-				t.Fatal(err)
-			}
+			perduretest.NoError(t, values.Put(t.Context(), id, run, []byte(id)))
 		}
 		sweep := func(want int) {
 			t.Helper()
