@@ -111,14 +111,7 @@ func (ds *disconnects) stopUnlessBack(ctx context.Context, x *exchange, id runs.
 				grace.Reset(rollCall)
 			}
 		case <-grace.C:
-			if d.asks == rollCalls {
-				ds.log.InfoContext(ctx, "cancelling the run of a disconnected client", "run", id)
-				ds.calls.cancelRun(ctx, id)
-				return
-			}
-			d.asks++
-			if d.leaving = ds.attendance.attend(ctx, id, runs.Attended{Request: x.name, Says: runs.Leaving, Events: runs.EventsUntil(after)}); !d.leaving {
-				ds.log.WarnContext(ctx, "not cancelling the run of a disconnected client: it has ended, or another client may wait for it", "run", id)
+			if !ds.callRoll(ctx, d, id, after) {
 				return
 			}
 			grace.Reset(noting)
@@ -126,6 +119,22 @@ func (ds *disconnects) stopUnlessBack(ctx context.Context, x *exchange, id runs.
 			return
 		}
 	}
+}
+
+// callRoll has a request ask whether others wait for its run, and ends the run if it has
+// asked often enough. It reports whether the request is to wait for answers.
+func (ds *disconnects) callRoll(ctx context.Context, d *disconnect, id runs.RunID, after int64) (waits bool) {
+	if d.asks == rollCalls {
+		ds.log.InfoContext(ctx, "cancelling the run of a disconnected client", "run", id)
+		ds.calls.cancelRun(ctx, id)
+		return false
+	}
+	d.asks++
+	d.leaving = ds.attendance.attend(ctx, id, runs.Attended{Request: d.x.name, Says: runs.Leaving, Events: runs.EventsUntil(after)})
+	if !d.leaving {
+		ds.log.WarnContext(ctx, "not cancelling the run of a disconnected client: it has ended, or another client may wait for it", "run", id)
+	}
+	return d.leaving
 }
 
 // A disconnect is a request whose client is gone. It follows the signals of others until
