@@ -48,9 +48,9 @@ func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, 
 			return nil, false, err
 		}
 		if e.call != nil && e.call.Started.Before(done) { // it has undone what was done before that
-			e.result, e.unknown, e.doubt = nil, false, false
+			e.result, e.unknown, e.mayHaveRun = nil, false, false
 		}
-		result, unknown = cmp.Or(result, e.result), unknown || e.unknown || e.doubt || e.otherwise || e.lost && e.call == nil
+		result, unknown = cmp.Or(result, e.result), unknown || e.unknown || e.mayHaveRun || e.otherSent || e.lost && e.call == nil
 	}
 	return result, unknown, nil
 }
@@ -83,7 +83,7 @@ func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, ke
 	}
 	e := newCallFate(chain, "", key)
 	err = c.readUntil(ctx, RunID(id), chain, e, execution, activity)
-	return e.doubt, err
+	return e.mayHaveRun, err
 }
 
 // readUntil reads of a call what was in a chain before an execution, or before an activity
@@ -176,14 +176,14 @@ type callFate struct {
 	call *history.Call      // the last one with the key; nil = none
 	path workflows.StepPath // of the step that it was made for
 
-	result  *workflows.ToolResult
-	unknown bool
-	again   bool // its last attempt followed one without a reported outcome
-	doubt   bool // such a one could not be read, so that this is all that is known
+	result     *workflows.ToolResult
+	unknown    bool
+	again      bool // its last attempt followed one without a reported outcome
+	mayHaveRun bool // that attempt could not read the call, so the one before is all that is known
 
 	other     *history.Call // of the step with another key, after call; nil = none
 	undoes    *history.Call // undoes other; nil = none
-	otherwise bool          // other may have been executed, and is not known to be undone
+	otherSent bool          // other may have been executed, and is not known to be undone
 }
 
 func newCallFate(chain []execution, of workflows.StepPath, key string) *callFate {
@@ -204,7 +204,7 @@ func (e *callFate) add(fact history.Fact) error {
 		if f.Call == e.call {
 			return e.ended(f)
 		}
-		e.endedOtherwise(f)
+		e.otherEnded(f)
 	}
 	return nil
 }
@@ -221,9 +221,9 @@ func (e *callFate) started(f history.CallStarted) error {
 	case call.IdempotencyKey == e.key:
 		e.call, e.path = f.Call, call.StepPath
 		e.unknown, e.again, e.result = true, false, nil // until more is known
-		e.other, e.undoes, e.otherwise = nil, nil, false
+		e.other, e.undoes, e.otherSent = nil, nil, false
 	case call.StepPath == e.of:
-		e.other, e.undoes, e.otherwise = f.Call, nil, true
+		e.other, e.undoes, e.otherSent = f.Call, nil, true
 	case e.other != nil && call.StepPath.Undoes() == e.of:
 		e.undoes = f.Call
 	case e.call != nil && call.StepPath.Undoes() == e.path:
@@ -239,22 +239,22 @@ func (e *callFate) ended(f history.CallEnded) error {
 		if err != nil {
 			return err
 		}
-		e.unknown, e.doubt, e.result = false, false, &result
+		e.unknown, e.mayHaveRun, e.result = false, false, &result
 	case f.Unsent:
 		e.unknown = false // it was never sent
 	case f.Failure.OfCall():
-		e.unknown, e.doubt = f.Failure.LeavesUnknown(), f.Failure.Held() && (e.doubt || e.again)
+		e.unknown, e.mayHaveRun = f.Failure.LeavesUnknown(), f.Failure.Held() && (e.mayHaveRun || e.again)
 	}
 	return nil
 }
 
-func (e *callFate) endedOtherwise(f history.CallEnded) {
+func (e *callFate) otherEnded(f history.CallEnded) {
 	completed := f.Status == history.StepCompleted
 	switch f.Call {
 	case e.other:
-		e.otherwise = !f.Unsent && (completed || !f.Failure.OfCall() || f.Failure.LeavesUnknown())
+		e.otherSent = !f.Unsent && (completed || !f.Failure.OfCall() || f.Failure.LeavesUnknown())
 	case e.undoes:
-		e.otherwise = e.otherwise && !completed
+		e.otherSent = e.otherSent && !completed
 	}
 }
 

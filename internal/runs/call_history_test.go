@@ -111,7 +111,7 @@ func TestEarlier(t *testing.T) {
 			s := &script{}
 			tc.write(s)
 			e := perduretest.Must(s.look(converter.GetDefaultDataConverter()))(t)
-			if (e.result != nil) != tc.result || (e.unknown || e.otherwise) != tc.unknown {
+			if (e.result != nil) != tc.result || (e.unknown || e.otherSent) != tc.unknown {
 				t.Errorf("got %+v", e)
 			}
 		})
@@ -168,9 +168,9 @@ func TestResumeOfAStepCalledCompensate(t *testing.T) {
 	}
 }
 
-// TestLeavesDoubt reads from the failure of an attempt whether a keyed call may have
+// TestMayHaveRun reads from the failure of an attempt whether a keyed call may have
 // been executed by it, or before.
-func TestLeavesDoubt(t *testing.T) {
+func TestMayHaveRun(t *testing.T) {
 	t.Parallel()
 	reported := func(e *workflows.Error, repeat bool) *failurepb.Failure {
 		return temporal.GetDefaultFailureConverter().ErrorToFailure(workflows.Report(e, repeat))
