@@ -41,6 +41,26 @@ elicitation with mode: url can be answered on the approvals page only. Examples:
 }
 
 func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	keys, err := a.signingKeys(a.temporalFlags)
+	if err != nil {
+		return err
+	}
+	rc, done, err := a.signingClient(ctx, keys)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if a.Query != "" {
+		return (&bulkAnswer{runsAnswerCommand: a, console: c, client: rc}).run(ctx)
+	}
+	return a.answerOne(ctx, c, rc)
+}
+
+// check reports flags that do not go together.
+func (a runsAnswerCommand) check() error {
 	switch {
 	case (a.ID == "") == (a.Query == ""):
 		return usagef("name a run, or use --query for many runs")
@@ -55,18 +75,11 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	if a.Content != "" && !json.Valid([]byte(a.Content)) {
 		return usagef("--content is not JSON: %s", a.Content)
 	}
-	keys, err := a.signingKeys(a.temporalFlags)
-	if err != nil {
-		return err
-	}
-	rc, done, err := a.signingClient(ctx, keys)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if a.Query != "" {
-		return (&bulkAnswer{runsAnswerCommand: a, console: c, client: rc}).run(ctx)
-	}
+	return nil
+}
+
+// answerOne answers an elicitation of one run.
+func (a runsAnswerCommand) answerOne(ctx context.Context, c *console, rc *runs.Client) error {
 	id, err := findRun(ctx, rc, a.ID, runs.Filter{Waiting: true})
 	if err != nil {
 		return err

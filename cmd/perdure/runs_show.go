@@ -91,27 +91,7 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 
 func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepReport) error {
 	out := &lines{w: c.out}
-	out.printf("%s  %s", c.outStyle(bold, string(d.ID)), c.outStyle(statusStyle(string(d.Status)), string(d.Status)))
-	out.printf("  tool       %s", strings.TrimSpace(d.Tool+" "+d.Version))
-	out.printf("  caller     %s", d.Caller)
-	if d.Parent != nil {
-		out.printf("  called by  step %s of %s", d.Parent.StepPath, d.Parent.RunID)
-	}
-	out.printf("  started    %s, %s", d.Started.Local().Format(time.DateTime), ended(d))
-	out.printf("  arguments  %s", brief(d.Arguments))
-	if q := d.Quarantine; q != nil {
-		out.printf("  quarantined since %s: %s", q.Since.Local().Format(time.DateTime), q.Reason)
-		out.printf("  It is not executed until you release or end it:\n    perdure runs release %s   (or perdure runs fail, perdure runs terminate)", string(d.ID)+s.again())
-	}
-	if d.Cancelling && d.Closed == nil {
-		out.printf("  cancelling cancellation was requested; the run ends when a worker has processed it")
-	}
-	if why, held := heldFor[d.WaitingFor]; held {
-		out.printf("  waits for  %s; it resumes by itself", why)
-	}
-	if d.Problem != "" {
-		out.printf("    %s", view.Line(d.Problem))
-	}
+	s.printState(c, out, d)
 	if len(d.Steps)+len(graph) > 0 {
 		out.printf("\nsteps")
 		printSteps(c, out, d, graph)
@@ -141,6 +121,31 @@ func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepRepo
 		printOutcome(out, d.Outcome)
 	}
 	return out.err
+}
+
+// printState prints what a run is, and what it waits for.
+func (s runsShowCommand) printState(c *console, out *lines, d *runs.Detail) {
+	out.printf("%s  %s", c.outStyle(bold, string(d.ID)), c.outStyle(statusStyle(string(d.Status)), string(d.Status)))
+	out.printf("  tool       %s", strings.TrimSpace(d.Tool+" "+d.Version))
+	out.printf("  caller     %s", d.Caller)
+	if d.Parent != nil {
+		out.printf("  called by  step %s of %s", d.Parent.StepPath, d.Parent.RunID)
+	}
+	out.printf("  started    %s, %s", d.Started.Local().Format(time.DateTime), ended(d))
+	out.printf("  arguments  %s", brief(d.Arguments))
+	if q := d.Quarantine; q != nil {
+		out.printf("  quarantined since %s: %s", q.Since.Local().Format(time.DateTime), q.Reason)
+		out.printf("  It is not executed until you release or end it:\n    perdure runs release %s   (or perdure runs fail, perdure runs terminate)", string(d.ID)+s.again())
+	}
+	if d.Cancelling && d.Closed == nil {
+		out.printf("  cancelling cancellation was requested; the run ends when a worker has processed it")
+	}
+	if why, held := heldFor[d.WaitingFor]; held {
+		out.printf("  waits for  %s; it resumes by itself", why)
+	}
+	if d.Problem != "" {
+		out.printf("    %s", view.Line(d.Problem))
+	}
 }
 
 // heldFor are the reasons for which a run waits without needing a person.
