@@ -161,6 +161,14 @@ func (e *TurnedDownError) Error() string {
 	return fmt.Sprintf("HTTP status %d %s", e.status, http.StatusText(e.status))
 }
 
+// A CredentialError is that of a connection whose credentials the backend refuses: HTTP
+// status 401 or 403.
+type CredentialError struct{ status int }
+
+func (e *CredentialError) Error() string {
+	return fmt.Sprintf("HTTP status %d %s", e.status, http.StatusText(e.status))
+}
+
 // refusal is the error of a handshake. mcp-go takes every status of 400 to 499 for that of
 // a server that speaks SSE, which 404 and 405 may be.
 func (x *exchange) refusal(err error) error {
@@ -170,6 +178,8 @@ func (x *exchange) refusal(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
+	case x.status == http.StatusUnauthorized, x.status == http.StatusForbidden:
+		return &CredentialError{x.status}
 	case !errors.Is(err, transport.ErrLegacySSEServer) || x.status == 0:
 		return err
 	case x.status == http.StatusNotFound, x.status == http.StatusMethodNotAllowed:

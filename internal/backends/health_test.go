@@ -98,6 +98,7 @@ func TestHandshakeTurnedDown(t *testing.T) {
 	for status, want := range map[int]string{
 		http.StatusTooManyRequests:    "initialising: HTTP status 429 Too Many Requests",
 		http.StatusServiceUnavailable: "initialising: HTTP status 503 Service Unavailable",
+		http.StatusUnauthorized:       "initialising: HTTP status 401 Unauthorized",
 		http.StatusForbidden:          "initialising: HTTP status 403 Forbidden",
 		http.StatusNotFound:           "initialising: HTTP status 404 Not Found: server returned 4xx for initialize POST, likely a legacy SSE server",
 	} {
