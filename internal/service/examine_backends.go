@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
@@ -63,8 +64,13 @@ func (x *examination) backends(ctx context.Context) {
 	if len(byCaller) == 0 {
 		x.tools(pool)
 	}
-	if unmatched := x.found.Unmatched(pool.Tools(), x.offered(ctx)); len(unmatched) > 0 {
-		x.add("rules", CheckWarning, unmatched[0].String(), "correct the names; %s", Plural(len(unmatched), "rule")+" of the configuration match no tool")
+	x.rules(x.found.Unmatched(pool.Tools(), x.offered(ctx)))
+}
+
+// rules warns of each rule of the configuration that matches no tool.
+func (x *examination) rules(unmatched definitions.Diagnostics) {
+	for _, d := range unmatched {
+		x.add("rules", CheckWarning, d.String(), "correct the name")
 	}
 }
 
@@ -115,12 +121,15 @@ func (x *examination) issuer(ctx context.Context) {
 // backendFix is what to do about a backend that is down with an error.
 func backendFix(err error, program bool) string {
 	var turnedDown *backends.TurnedDownError
+	var refused *backends.CredentialError
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case program:
 		return "check that its program is in PATH, also in the image, and its command and variables in the configuration"
 	case errors.As(err, &turnedDown):
 		return "it is up, and takes no calls now: look at its load and at what it allows; runs wait and resume by themselves"
+	case errors.As(err, &refused):
+		return "it is up, and refuses the credentials: check its headers or outgoingAuth in the configuration, and the variables that they name"
 	case errors.As(err, &certificate):
 		return "renew its certificate, or set caBundlePath to the certificates of its CA and restart all gateways and workers"
 	}

@@ -110,12 +110,17 @@ func TestDoctorAdvises(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer turnsDown.Close()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer refuses.Close()
 	strange := httptest.NewTLSServer(http.NotFoundHandler())
 	defer strange.Close()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for url, want := range map[string]string{
 		turnsDown.URL: "takes no calls now",
+		refuses.URL:   "refuses the credentials",
 		strange.URL:   "renew its certificate",
 		gone.URL:      "start it",
 	} {
@@ -138,6 +143,28 @@ func TestDoctorAdvises(t *testing.T) {
 		if got := keyFileFix(err, "write lines"); !strings.Contains(got, want) {
 			t.Errorf("%v: the advice is %q, want %q", err, got, want)
 		}
+	}
+}
+
+// TestDoctorShowsEveryRule: each rule that matches no tool is a line of its own.
+func TestDoctorShowsEveryRule(t *testing.T) {
+	t.Parallel()
+	found, diags := config.Load(config.Sources{Config: "perdure.yaml", Text: []byte(`
+backends:
+  - {name: gh, command: gh, effects: [{tool: gett_issue, class: read}, {tool: get_issue, class: read}, {tool: lst_issues, class: read}]}
+`)})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	x := &examination{found: found}
+	x.rules(found.Unmatched([]backends.Tool{{Name: "gh_get_issue", Backend: "gh", Original: "get_issue"}}, nil))
+	var lines []string
+	for _, k := range x.checks {
+		lines = append(lines, fmt.Sprint(k.Name, " ", k.Status, " ", k.Found))
+	}
+	all := strings.Join(lines, "\n")
+	if len(lines) != 2 || !strings.Contains(all, `"gett_issue" matches no tool`) || !strings.Contains(all, `"lst_issues" matches no tool`) {
+		t.Error(all)
 	}
 }
 
