@@ -32,7 +32,7 @@ func (c *callCheck) annotations() {
 	if a == nil {
 		return
 	}
-	if c.tools == nil {
+	if c.tools == nil || c.lacksTool() { // which is reported itself
 		if says(a.ReadOnlyHint, true) && says(a.DestructiveHint, true) {
 			c.errorf("annotations.readOnlyHint", "annotations", "annotations: what is read-only cannot be destructive, too")
 		}
@@ -43,6 +43,17 @@ func (c *callCheck) annotations() {
 		at := "annotations." + p.hint
 		c.report(at, c.def.At(at), p.severity, "annotations", "annotations: %s: %s", p.hint, p.message)
 	}
+}
+
+// lacksTool reports whether a tool that a call of the definition may use is not there.
+func (c *callCheck) lacksTool() bool {
+	called, _ := c.def.Called(c.definitions)
+	return slices.ContainsFunc(append([]*Definition{c.def}, called...), func(d *Definition) bool {
+		return slices.ContainsFunc(d.ToolNames(), func(name string) bool {
+			_, ok := c.tools(name)
+			return !ok
+		})
+	})
 }
 
 // backendTools checks steps against the tools that they call.

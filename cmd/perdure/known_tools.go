@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
@@ -16,6 +17,7 @@ type toolSource struct {
 	byName toolsByName
 	of     string // which server or file lists them, for people
 	auto   bool   // it was found, not named: it may be of another configuration
+	lacks  string // configured backends that have no tools there; "" = none
 	part   bool   // rules of the server hide others from this caller
 	note   string // that the tools were not checked, and why; "" = they were
 }
@@ -52,8 +54,10 @@ func (s *toolSource) check(found *config.Loaded) definitions.Diagnostics {
 	if s.listed == nil {
 		return nil
 	}
-	if without := s.without(found.Backends); s.auto && without != "" && !s.part {
-		s.note = fmt.Sprintf("tools were not checked: the dev at %s has no tools of the backend %s, which is down or not in its configuration; see perdure doctor, or name a server with --against URL", s.of, without)
+	without := s.without(found.Backends)
+	s.lacks = strings.Join(without, ", ")
+	if s.auto && !s.part && len(without) > 0 && len(without) == len(found.Backends) {
+		s.note = fmt.Sprintf("tools were not checked: the dev at %s has none of the backends of the configuration (%s); see perdure doctor, or name a server with --against URL", s.of, s.lacks)
 		return nil
 	}
 	diags := definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, MaxDepth: found.MaxDepth})
@@ -63,14 +67,14 @@ func (s *toolSource) check(found *config.Loaded) definitions.Diagnostics {
 	return append(diags, found.Unmatched(s.split())...)
 }
 
-// without names a configured backend that has no tools at the server; "" = each has some.
-func (s *toolSource) without(configured []backends.Config) string {
+// without names the configured backends that have no tools at the server.
+func (s *toolSource) without(configured []backends.Config) (names []string) {
 	for _, b := range configured {
 		if !slices.ContainsFunc(s.listed, func(t remoteTool) bool { return t.Backend == b.Name }) {
-			return b.Name
+			names = append(names, b.Name)
 		}
 	}
-	return ""
+	return names
 }
 
 // split gives the tools of backends, and the names of composite tools.
@@ -88,11 +92,13 @@ func (s *toolSource) split() (tools []backends.Tool, composites []string) {
 
 // said is what people read of the tools.
 func (s *toolSource) said() string {
-	if s.note != "" {
+	switch {
+	case s.note != "":
 		return s.note
-	}
-	if s.part {
+	case s.part:
 		return "tools are those of " + s.of + " that its rules let this caller know, and others were not checked; to check them, set PERDURE_TOKEN to the token of somebody who may know them"
+	case s.lacks != "":
+		return "tools are those of " + s.of + ", which has none of " + s.lacks + ": down there, or not in its configuration; see perdure doctor"
 	}
 	return "tools are those of " + s.of
 }

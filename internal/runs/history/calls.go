@@ -101,11 +101,12 @@ func (c *calls) tried(codec codec, a *historypb.ActivityTaskStartedEventAttribut
 	return []Fact{CallTried{call, number, Failure{codec, a.GetLastFailure()}}}
 }
 
-// quick reads a call that was executed inside the workflow task.
-func (c *calls) quick(codec codec, e *historypb.HistoryEvent, at time.Time) []Fact {
+// quick reads a call that was executed inside the workflow task; false = it is none of a
+// step's.
+func (c *calls) quick(codec codec, e *historypb.HistoryEvent, at time.Time) (ended CallEnded, ok bool) {
 	path, what, ok := codec.summary(e)
 	if !ok {
-		return nil
+		return CallEnded{}, false
 	}
 	a := e.GetMarkerRecordedEventAttributes()
 	call := c.add(&Call{Path: path, What: what, Started: at, Attempts: 1, quick: true})
@@ -113,11 +114,18 @@ func (c *calls) quick(codec codec, e *historypb.HistoryEvent, at time.Time) []Fa
 	if end.failure != nil {
 		end.status = Failure{codec, end.failure}.status()
 	}
-	ended := end.of(codec, call)
+	ended = end.of(codec, call)
 	if result, err := ended.ToolResult(); err == nil {
 		call.Started = at.Add(-result.Took)
 	}
-	return []Fact{ended}
+	return ended, true
+}
+
+// mayGoOn reports whether a read that failed inside the workflow task may be made again as
+// an activity of its own.
+func (c CallEnded) mayGoOn() bool {
+	f := c.Failure.failure
+	return f.GetTimeoutFailureInfo() != nil || f.GetApplicationFailureInfo() != nil && !f.GetApplicationFailureInfo().GetNonRetryable()
 }
 
 // ended reads that a call has come to its end.

@@ -10,6 +10,7 @@
 package history
 
 import (
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -31,6 +32,7 @@ type Fold struct {
 	guard     guard
 	said      map[workflows.StepPath]bool // places of a script whose line was given; it says it again in an execution that continues
 	kept      *workflows.ChildOutcome     // that the event before has kept; nil = none
+	undecided []CallEnded                 // reads that failed in the workflow task before, and may go on as activities
 }
 
 // An execution is the one that is read.
@@ -71,7 +73,7 @@ func New(c converter.DataConverter, decided func(execution string) quarantine.Pr
 // ID Temporal has given it. The events up to copied are copies of those of the
 // execution before, which has been reset: what they say has been said.
 func (f *Fold) Begin(runID string, copied int64) {
-	f.kept = nil
+	f.kept, f.undecided = nil, nil
 	f.execution = execution{number: f.execution.number + 1, runID: runID, copied: copied}
 	f.calls.next(copied > 0)
 	f.waits.next(copied > 0)
@@ -90,7 +92,7 @@ func (f *Fold) Add(e *historypb.HistoryEvent) Moment {
 		f.guard.add(f.codec, e)
 		m.Facts = append(wasReset(e), f.gates.regained()...)
 	default:
-		m.Facts = append(f.facts(e, m.At), f.guard.add(f.codec, e)...)
+		m.Facts = slices.Concat(f.decided(e), f.facts(e, m.At), f.guard.add(f.codec, e))
 	}
 	return m
 }
@@ -171,7 +173,7 @@ const (
 func (f *Fold) marker(e *historypb.HistoryEvent, at time.Time) []Fact {
 	switch a := e.GetMarkerRecordedEventAttributes(); a.GetMarkerName() {
 	case localActivity:
-		return f.calls.quick(f.codec, e, at)
+		return f.quick(e, at)
 	case sideEffect:
 		if f.kept = f.codec.kept(e); f.kept != nil {
 			return nil
@@ -179,6 +181,41 @@ func (f *Fold) marker(e *historypb.HistoryEvent, at time.Time) []Fact {
 		return f.noted(a.GetDetails()["data"])
 	}
 	return nil
+}
+
+// quick reads a call that was executed inside the workflow task. The event of an activity
+// of its own, with which a read may go on, is of the same workflow task.
+func (f *Fold) quick(e *historypb.HistoryEvent, at time.Time) []Fact {
+	ended, ok := f.calls.quick(f.codec, e, at)
+	switch {
+	case !ok:
+		return nil
+	case ended.mayGoOn():
+		f.undecided = append(f.undecided, ended)
+		return nil
+	}
+	return []Fact{ended}
+}
+
+// decided are the reads that have failed in the workflow task before an event, and did not
+// go on as activities.
+func (f *Fold) decided(e *historypb.HistoryEvent) (facts []Fact) {
+	switch e.EventType {
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+		path, _, _ := f.codec.summary(e)
+		f.undecided = slices.DeleteFunc(f.undecided, func(c CallEnded) bool { return c.Call.Path == path })
+		return nil
+	case enumspb.EVENT_TYPE_MARKER_RECORDED, enumspb.EVENT_TYPE_TIMER_STARTED, enumspb.EVENT_TYPE_TIMER_CANCELED,
+		enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED, enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
+		enumspb.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED,
+		enumspb.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED, enumspb.EVENT_TYPE_REQUEST_CANCEL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+		return nil // of the same workflow task
+	}
+	for _, c := range f.undecided {
+		facts = append(facts, c)
+	}
+	f.undecided = nil
+	return facts
 }
 
 // wasReset says that an execution was made by resetting the one before.
