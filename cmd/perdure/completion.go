@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/secrets"
 )
@@ -97,7 +98,11 @@ func complete(ctx context.Context, root *kong.Node, words []string) []candidate 
 	var all []candidate
 	switch {
 	case at.flag != nil:
-		for _, value := range at.flag.EnumSlice() {
+		values := at.flag.EnumSlice()
+		if at.flag.Name == "example" {
+			values = libraryNames()
+		}
+		for _, value := range values {
 			if value != "" {
 				all = append(all, candidate{value, ""})
 			}
@@ -178,6 +183,10 @@ func (at cursor) values(ctx context.Context) (found []candidate) {
 	switch path := strings.Join(names(at.node)[1:], " "); {
 	case path == "call" && at.args > 0:
 		return at.argumentsOf(ctx, server)
+	case path == "publish":
+		return at.toPublish()
+	case path == "definitions diff" && at.args < 2, at.args == 0 && slices.Contains([]string{"definitions show", "definitions deprecate", "definitions history", "graph"}, path):
+		return compositesOf(ctx, server)
 	case at.args > 0:
 		return nil
 	case path == "explain":
@@ -195,6 +204,37 @@ func (at cursor) values(ctx context.Context) (found []candidate) {
 		}
 	case strings.HasPrefix(path, "runs ") && len(at.node.Positional) > 0 || path == "approvals open" || path == "script promote":
 		return runIDs(ctx, at.flags)
+	}
+	return found
+}
+
+// toPublish are the composite tools of --config; without it files are published.
+func (at cursor) toPublish() (found []candidate) {
+	if at.flags["config"] == "" {
+		return nil
+	}
+	loaded, _ := config.Load(config.Sources{Config: at.flags["config"]})
+	if loaded == nil {
+		return nil
+	}
+	for _, d := range loaded.Definitions {
+		found = append(found, candidate{d.Name, d.Description})
+	}
+	return found
+}
+
+// compositesOf are the composite tools of a server.
+func compositesOf(ctx context.Context, server serverFlags) (found []candidate) {
+	of, err := server.target()
+	if err != nil {
+		return nil
+	}
+	status, err := fetchStatus(ctx, of)
+	if err != nil {
+		return nil
+	}
+	for _, composite := range status.Composites {
+		found = append(found, candidate{composite.Name, stateOf(composite)})
 	}
 	return found
 }

@@ -24,18 +24,25 @@ func testModel(t *testing.T) *kong.Kong {
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	root := testModel(t).Model.Node
+	file := filepath.Join(t.TempDir(), "perdure.yaml")
+	if err := os.WriteFile(file, []byte("compositeTools: [{name: save, description: d, steps: [{id: a, type: wait, for: 1s}]}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for line, want := range map[string][]string{
-		"ru|":                           {"runs"},
-		"runs re|":                      {"result", "release", "resume", "reconcile"},
-		"runs list --stat|":             {"--status"},
-		"runs list --status c|":         {"completed", "cancelled"},
-		"runs list --status=failed --w": {"--waiting"},
-		"call --answer |":               {"accept", "decline", "cancel"},
-		"call x --answer |":             {"accept", "decline", "cancel"},
-		"completion |":                  nil,
-		"explain unknown-t|":            {"unknown-tool"},
-		"nothing such |":                nil,
-		"compl|":                        {"completion"}, // not the command that completes
+		"ru|":                              {"runs"},
+		"runs re|":                         {"result", "release", "resume", "reconcile"},
+		"runs list --stat|":                {"--status"},
+		"runs list --status c|":            {"completed", "cancelled"},
+		"runs list --status=failed --w":    {"--waiting"},
+		"call --answer |":                  {"accept", "decline", "cancel"},
+		"call x --answer |":                {"accept", "decline", "cancel"},
+		"completion |":                     nil,
+		"explain unknown-t|":               {"unknown-tool"},
+		"nothing such |":                   nil,
+		"init --example p|":                {"prepare_review"},
+		"publish --config " + file + " s|": {"save"},
+		"publish |":                        nil,
+		"compl|":                           {"completion"}, // not the command that completes
 	} {
 		var got []string
 		for _, f := range complete(t.Context(), root, strings.Split(strings.TrimSuffix(line, "|"), " ")) {

@@ -52,9 +52,9 @@ func (t toolsShowCommand) print(c *console, tool remoteTool, composites []servic
 	out := &lines{w: c.out}
 	out.printf("%s", c.outStyle(bold, tool.Name))
 	if tool.Description != "" {
-		out.printf("  %s", strings.ReplaceAll(strings.TrimSpace(view.Text(tool.Description)), "\n", "\n  "))
+		out.printf("%s", c.prose("  "+strings.ReplaceAll(strings.TrimSpace(view.Text(tool.Description)), "\n", "\n  "), c.outTerminal))
 	}
-	w := c.table(out)
+	w := c.wrappingTable(out)
 	fmt.Fprintln(w)
 	if tool.Backend != "" {
 		fmt.Fprintf(w, "backend\t%s\n", tool.Backend+also(tool.Original, tool.Name))
@@ -167,9 +167,9 @@ func printParameters(c *console, out *lines, heading string, schema json.RawMess
 		return
 	}
 	out.printf("\n%s", heading)
-	w := c.table(out)
+	w := c.wrappingTable(out)
 	for _, p := range list {
-		name, says := view.Line(p.Name), firstLine(p.Description)
+		name, says := view.Line(p.Name), strings.Join(strings.Fields(p.Description), " ")
 		if p.Required && heading == "arguments" {
 			name += "*"
 		}

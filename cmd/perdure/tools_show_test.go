@@ -18,3 +18,24 @@ func TestToolsShowHidden(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestToolsShowFits: on a terminal nothing is wider than it, and nothing is cut.
+func TestToolsShowFits(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	c := &console{out: &out, outTerminal: true, size: func() (int, int) { return 60, 24 }}
+	const long = "which of the directories that the server may read is to be looked through, and all below it"
+	tool := remoteTool{Name: "a_search", Backend: "a", Original: "search", Effect: "read", Description: "Searches: " + long,
+		InputSchema: []byte(`{"properties":{"directory":{"type":"string","description":"Says ` + long + `"}},"required":["directory"]}`)}
+	if err := (toolsShowCommand{}).print(c, tool, nil); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if cellsIn(strings.TrimSuffix(line, "\n")) > 60 {
+			t.Errorf("too wide: %s", line)
+		}
+	}
+	if words := strings.Join(strings.Fields(out.String()), " "); strings.Count(words, long) != 2 {
+		t.Error(out.String())
+	}
+}
