@@ -78,7 +78,13 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 		return k.interrupted(ctx, err)
 	}
 	err = k.print(c, result)
-	if !k.JSON && result.Meta.Run.ID != "" {
+	if k.JSON {
+		return err
+	}
+	if result.Meta.Error.Code == codes.BackendUnavailable {
+		c.noteDown(ctx, to)
+	}
+	if result.Meta.Run.ID != "" {
 		k.printEnd(c, result, time.Since(began))
 	}
 	return err

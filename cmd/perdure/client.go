@@ -143,13 +143,15 @@ func (s *server) unknownTool(name string, tools []remoteTool) error {
 		_, plain, _ := strings.Cut(t.Name, "_") // without the prefix of its backend, if it has one
 		names, all = append(names, t.Name), append(all, definitions.Tool{Name: t.Name, Original: cmp.Or(t.Original, plain)})
 	}
+	if hint := definitions.ToolHint(name, all); hint != "" {
+		return fmt.Errorf("tool %q not found at %s%s; perdure tools lists all, perdure definitions why a composite tool is not available", name, s.url, hint)
+	}
 	known := template.ByNearness(name, names)
 	const shown = 10
 	if len(names) > shown {
 		known = append(known[:shown], fmt.Sprintf("and %d others, see perdure tools", len(names)-shown))
 	}
-	return fmt.Errorf("tool %q not found at %s%s; known tools: %s; perdure definitions list shows why a composite tool is not available",
-		name, s.url, definitions.ToolHint(name, all), strings.Join(known, ", "))
+	return fmt.Errorf("tool %q not found at %s; known tools: %s; perdure definitions list shows why a composite tool is not available", name, s.url, strings.Join(known, ", "))
 }
 
 // A callResult is the result of tools/call as it was sent.

@@ -49,6 +49,9 @@ func (d definitionsListCommand) Run(ctx context.Context, c *console) error {
 	if d.Output == "json" {
 		return c.printJSON(composites)
 	}
+	if of, err := d.target(); err == nil && d.fromServer() {
+		defer c.noteDown(ctx, of)
+	}
 	w := c.table(c.out)
 	for _, composite := range composites {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", composite.Name, cmp.Or(composite.Version, "-"), stateOf(composite))
@@ -56,8 +59,11 @@ func (d definitionsListCommand) Run(ctx context.Context, c *console) error {
 	return w.Flush()
 }
 
+// fromServer reports whether a server is asked, and no files are read.
+func (d definitionsListCommand) fromServer() bool { return d.Config == "" && len(d.Definitions) == 0 }
+
 func (d definitionsListCommand) composites(ctx context.Context, c *console) ([]service.CompositeStatus, error) {
-	if d.Config == "" && len(d.Definitions) == 0 {
+	if d.fromServer() {
 		of, err := d.target()
 		if err != nil {
 			return nil, err

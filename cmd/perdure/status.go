@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,6 +54,19 @@ func limitsOf(b service.BackendStatus) string {
 		state += ", breaker " + s.Breaker
 	}
 	return state + "; enforced by " + s.Host
+}
+
+// noteDown says which backends of a perdure server are down, and why.
+func (c *console) noteDown(ctx context.Context, of target) {
+	status, err := fetchStatus(ctx, of)
+	if err != nil {
+		return // it is no perdure server, or shows nothing to this caller
+	}
+	for _, b := range status.Backends {
+		if !b.Connected {
+			c.notef("backend %s is down: %s", b.Name, cmp.Or(b.Error, "it has not answered yet"))
+		}
+	}
 }
 
 // fetchStatus asks the server whose MCP endpoint is given.

@@ -63,6 +63,7 @@ func (t toolsListCommand) Run(ctx context.Context, c *console) error {
 	for _, tool := range tools {
 		fmt.Fprintf(w, "%s\t%s\n", tool.Name, firstLine(tool.Description))
 	}
+	defer c.noteDown(ctx, of)
 	return w.Flush()
 }
 

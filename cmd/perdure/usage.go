@@ -54,13 +54,31 @@ func wrongUsage(err error) error {
 	var parse *kong.ParseError
 	message := strings.Replace(err.Error(), `one of "",`, "one of ", 1) // "" = not given
 	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
-		message = strings.Replace(cmp.Or(meantWord(message, nil), message), "unexpected argument", "unknown command", 1)
+		message = strings.Replace(cmp.Or(meantGroup(message, parse), meantWord(message, nil), message), "unexpected argument", "unknown command", 1)
 		return usagef("%s; see perdure --help", message)
 	}
 	at := parse.Context.Selected()
 	message = wrongArgument.ReplaceAllString(message, "$1 must be one of $2, not ")
 	message = cmp.Or(missingArgument(message, at), meantWord(message, at), message)
 	return usagef("%s; see %s --help", message, at.FullPath())
+}
+
+// meantGroup is a message about a group of commands in the singular, such as "run list",
+// with the command that is meant; "" = it is none.
+func meantGroup(message string, parse *kong.ParseError) string {
+	m := unknownWord.FindStringSubmatch(message)
+	if m == nil || parse == nil {
+		return ""
+	}
+	at := slices.Index(parse.Context.Args, m[1])
+	for _, group := range parse.Context.Model.Children {
+		for _, command := range group.Children {
+			if at >= 0 && at+1 < len(parse.Context.Args) && group.Name == m[1]+"s" && command.Name == parse.Context.Args[at+1] {
+				return fmt.Sprintf("%s, did you mean %q?", m[0], group.Name+" "+command.Name)
+			}
+		}
+	}
+	return ""
 }
 
 // meantWord is a message about a word that a command does not know, at which nil is the
@@ -77,8 +95,8 @@ func meantWord(message string, at *kong.Node) string {
 	case at == nil:
 	case m[2] != "":
 		meant = firstKey(meantFlags, word, func(name string) bool { return flagOf(at, strings.TrimPrefix(name, "--")) != nil })
-		if meant == "" && at.Name == "call" && slices.Contains([]string{"--arg", "--param", "--params", "--input", "-a"}, word) {
-			return m[0] + ": write arguments as NAME=VALUE"
+		if meant == "" && at.Name == "call" && (!strings.Contains(message, "did you mean") || word == "--arg") {
+			return m[0] + ": write arguments of the tool as NAME=VALUE"
 		}
 	case flagOf(at, "definitions") != nil && flagOf(at, "config") != nil:
 		return fmt.Sprintf("%s: write --config %s for a configuration, --definitions %[2]s for definitions", m[0], word)

@@ -14,6 +14,10 @@ func TestMeantWords(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"run mine":            `unknown command run, did you mean "call"?; see perdure --help`,
+		"run list":            `unknown command run, did you mean "runs list"?; see perdure --help`,
+		"tool show x":         `unknown command tool, did you mean "tools show"?`,
+		"call x --anser a":    `unknown flag --anser, did you mean "--answer"?`,
+		"call x --word a":     `unknown flag --word: write arguments of the tool as NAME=VALUE; see perdure call --help`,
 		"ps":                  `unknown command ps, did you mean "runs list"?`,
 		"logs x":              `unknown command logs, did you mean "runs logs"?`,
 		"add files":           `unknown command add, did you mean "backend add"?`,
@@ -22,7 +26,7 @@ func TestMeantWords(t *testing.T) {
 		"dev --port 80":       `unknown flag --port, did you mean "--listen"?; see perdure dev --help`,
 		"dev --lisen x":       `unknown flag --lisen, did you mean "--listen"?`,
 		"dev x.yaml":          `unexpected argument x.yaml: write --config x.yaml for a configuration, --definitions x.yaml for definitions; see perdure dev --help`,
-		"call x --arg a=1":    `unknown flag --arg: write arguments as NAME=VALUE; see perdure call --help`,
+		"call x --arg a=1":    `unknown flag --arg: write arguments of the tool as NAME=VALUE; see perdure call --help`,
 		"runs list --json":    `unknown flag --json, did you mean "--output"?`,
 		"definitions diff --": `missing argument <a>`,
 	} {
