@@ -120,7 +120,7 @@ func (d doctorCommand) print(c *console, checks []service.Check) error {
 	styles := map[service.CheckStatus]style{
 		service.CheckOK: green, service.CheckWarning: yellow, service.CheckFailed: red, service.CheckSkipped: faint,
 	}
-	w := c.table(c.out)
+	w := c.wrappingTable(c.out) // what to do comes last, and must not be cut
 	for _, k := range checks {
 		line := strings.Join(strings.Fields(k.Found), " ")
 		if k.Fix != "" && k.Status != service.CheckSkipped {

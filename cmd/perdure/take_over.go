@@ -298,7 +298,7 @@ func (t *takeOver) conclude(configFile string, composite *scaffold.Composite) er
 	c := t.console
 	for _, s := range t.report.Servers {
 		if !s.Connected {
-			c.notef("\n%s is written without effect classes, since it did not answer: %s", s.Name, s.Error)
+			c.notef("\n%s is written without effect classes, since it did not answer: %s; to have them proposed, remove it from %s and add it with perdure backend add when it does", s.Name, s.Error, configFile)
 		}
 	}
 	fmt.Fprintln(c.out, c.prose("\nwrote "+strings.Join(t.report.Written, ", "), c.outTerminal))

@@ -11,20 +11,33 @@ import (
 )
 
 // What MCP clients keep of their servers is a configuration, too: mcpServers of
-// Claude, Cursor and others, servers of VS Code, and mcp_servers of Codex.
+// Claude, Cursor, Continue and others, servers of VS Code, context_servers of Zed, and
+// mcp_servers of Codex.
 
 // isClientFile reports whether a document is such a file.
 func isClientFile(root *yaml.Node) bool {
-	return child(root, "backends") == nil && (child(root, "mcpServers") != nil || child(root, "servers") != nil)
+	return child(root, "backends") == nil && listOf(root) != nil
+}
+
+// listOf is where a client's file lists servers; nil = nowhere.
+func listOf(root *yaml.Node) *yaml.Node {
+	return firstChild(root, "mcpServers", "servers", "context_servers")
+}
+
+// firstChild is the value of the first of some keys that a mapping has; nil = of none.
+func firstChild(node *yaml.Node, keys ...string) *yaml.Node {
+	for _, key := range keys {
+		if value := child(node, key); value != nil {
+			return value
+		}
+	}
+	return nil
 }
 
 // clientServers gives the servers of a client's file as a configuration. Those that
 // are disabled are left out, and keys that concern the client alone.
 func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
-	servers := child(root, "mcpServers")
-	if servers == nil {
-		servers = child(root, "servers")
-	}
+	servers := byName(listOf(root))
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: servers.Line, Column: servers.Column}
 	if servers.Kind != yaml.MappingNode {
 		l.errorf(positionOf(file, servers), "type", "the servers of a client are a mapping, by name")
@@ -40,12 +53,42 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is disabled, and left out", s.name.Value)
 			continue
 		}
-		if variables := child(s.node, "envFile"); variables != nil {
-			l.reportf(definitions.SeverityWarning, positionOf(file, variables), "backends", "envFile is not read: set its variables before perdure is started, and name them for %q under env, as in {\"NAME\": \"${env:NAME}\"}", s.name.Value)
+		if child(s.node, "settings") != nil && firstChild(s.node, append(urlKeys, "command")...) == nil {
+			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is an extension of the editor, which names no program, and left out", s.name.Value)
+			continue
 		}
+		s.noteUnread()
 		list.Content = append(list.Content, s.backend())
 	}
 	return mapping(root, scalar(list, "backends"), list)
+}
+
+// byName gives servers in a list, as Continue has them, as a mapping by name.
+func byName(servers *yaml.Node) *yaml.Node {
+	if servers.Kind != yaml.SequenceNode || slices.ContainsFunc(servers.Content, func(s *yaml.Node) bool { return child(s, "name") == nil }) {
+		return servers
+	}
+	var content []*yaml.Node
+	for _, s := range servers.Content {
+		content = append(content, child(s, "name"), s)
+	}
+	return mapping(servers, content...)
+}
+
+// urlKeys are how clients call the URL of a server.
+var urlKeys = []string{"url", "serverUrl", "httpUrl"}
+
+// noteUnread warns of what a client's file says of a server and is not taken over.
+func (s clientServer) noteUnread() {
+	warn := func(key string, format string) {
+		if node := child(s.node, key); node != nil {
+			s.loader.reportf(definitions.SeverityWarning, positionOf(s.file, node), "backends", key+" is not read: "+format, s.name.Value)
+		}
+	}
+	warn("envFile", `set its variables before perdure is started, and name them for %q under env, as in {"NAME": "${env:NAME}"}`)
+	for _, key := range []string{"disabledTools", "excludeTools", "includeTools", "disabled_tools", "enabled_tools"} {
+		warn(key, "list the tools of %q that clients may see under aggregation.tools, as in {workload: NAME, filter: [TOOL]}")
+	}
 }
 
 // A clientServer is one server of a client's file.
@@ -67,12 +110,27 @@ func (s clientServer) backend() *yaml.Node {
 	if transport := s.transport(); transport != nil {
 		content = append(content, scalar(transport, "transport"), transport)
 	}
-	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"headers", "headers"}, {"env_vars", "passEnv"}} {
-		if value := child(s.node, key[0]); value != nil {
+	of := s.flat()
+	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"httpUrl", "url"}, {"headers", "headers"}, {"env_vars", "passEnv"}} {
+		if value := child(of, key[0]); value != nil {
 			content = append(content, scalar(value, key[1]), s.referring(value))
 		}
 	}
 	return mapping(s.name, content...)
+}
+
+// flat is the server with all keys beside each other: Zed had the program in an object,
+// and Continue has headers in one.
+func (s clientServer) flat() *yaml.Node {
+	of := s.node
+	if path, ok := lookup(of, keyPath{"command", "path"}); ok {
+		command := child(of, "command")
+		of = mapping(of, append(slices.Clone(command.Content), scalar(path, "command"), path)...)
+	}
+	if headers, ok := lookup(of, keyPath{"requestOptions", "headers"}); ok {
+		of = mapping(of, append(slices.Clone(of.Content), scalar(headers, "headers"), headers)...)
+	}
+	return of
 }
 
 // transport is how the server is reached: what the file says, in our words; nil =
@@ -94,8 +152,9 @@ func (s clientServer) transport() *yaml.Node {
 }
 
 // clientVariable is a variable as clients write it: ${NAME}, ${NAME:-otherwise},
-// ${env:NAME}, and ${input:NAME}, for which the variable is NAME in capitals.
-var clientVariable = regexp.MustCompile(`\$\{(env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(:-[^}]*)?\}`)
+// ${env:NAME}, ${{ secrets.NAME }}, and ${input:NAME}, for which the variable is NAME in
+// capitals.
+var clientVariable = regexp.MustCompile(`\$\{(env:|input:|\{ *secrets\.)?([A-Za-z_][A-Za-z0-9_-]*)(:-[^}]*)?(?: *\})?\}`)
 
 // editorVariables are those that an editor sets itself: the folder that is open, where
 // perdure is started, and that of the user.

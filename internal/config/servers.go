@@ -41,6 +41,7 @@ func ServerFiles(dir string) []string {
 	candidates := []string{
 		filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "mcp.json"),
 		filepath.Join(dir, ".vscode", "mcp.json"), filepath.Join(dir, ".cursor", "mcp.json"),
+		filepath.Join(dir, ".zed", "settings.json"), filepath.Join(dir, ".gemini", "settings.json"),
 		filepath.Join(dir, ".codex", "config.toml"),
 	}
 	for _, pattern := range []string{"*.yaml", "*.yml"} {

@@ -23,21 +23,61 @@ func TestServerFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(codex, "config.toml"), []byte("[mcp_servers.a]\ncommand = \"a\""), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, ".zed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{
-		".mcp.json":      `{"mcpServers": {"a": {"command": "a"}}} // ours`,
-		"vmcp.yaml":      "backends: [{name: a, url: http://a/mcp}]",
-		"group.yaml":     "kind: VirtualMCPServer\nspec: {groupRef: {name: g}, config: {}}",
-		"openapi.yaml":   "openapi: 3.1.0\nservers: [{url: https://example.com}]",
-		"asyncapi.yml":   "servers: {production: {url: kafka://example.com, protocol: kafka}}",
-		"proxy.yaml":     "backends: {a: {url: http://a}}",
-		"empty.yaml":     "",
-		"broken.yaml":    "a: [",
-		"templated.yaml": "backends: {{ .Values.backends }}",
+		".zed/settings.json": `{"context_servers": {"a": {"command": "a"}},}`,
+		".mcp.json":          `{"mcpServers": {"a": {"command": "a"}}} // ours`,
+		"vmcp.yaml":          "backends: [{name: a, url: http://a/mcp}]",
+		"group.yaml":         "kind: VirtualMCPServer\nspec: {groupRef: {name: g}, config: {}}",
+		"openapi.yaml":       "openapi: 3.1.0\nservers: [{url: https://example.com}]",
+		"asyncapi.yml":       "servers: {production: {url: kafka://example.com, protocol: kafka}}",
+		"proxy.yaml":         "backends: {a: {url: http://a}}",
+		"empty.yaml":         "",
+		"broken.yaml":        "a: [",
+		"templated.yaml":     "backends: {{ .Values.backends }}",
 	} {
 		perduretest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "group.yaml"), filepath.Join(dir, "vmcp.yaml"), filepath.Join(codex, "config.toml")}; !slices.Equal(got, want) {
+	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, ".zed", "settings.json"), filepath.Join(dir, "group.yaml"), filepath.Join(dir, "vmcp.yaml"), filepath.Join(codex, "config.toml")}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+// TestServersOfOtherClients reads what Zed, Continue, Gemini and Windsurf call otherwise.
+func TestServersOfOtherClients(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, tc := range map[string]struct{ text, want, says string }{
+		"zed.json": {
+			`{"context_servers": {"a": {"source": "custom", "command": "a", "args": ["b"]}, "github": {"settings": {"token": "x"}}}}`,
+			"a:  a [b]", `"github" is an extension of the editor`,
+		},
+		"zed_before.json": {`{"context_servers": {"a": {"command": {"path": "a", "args": ["b"], "env": {}}}}}`, "a:  a [b]", ""},
+		"continue.yaml": {
+			"name: x\nmcpServers:\n  - name: a\n    type: streamable-http\n    url: http://a/mcp\n    requestOptions: {headers: {X: '${{ secrets.KEY }}'}}\n",
+			"a: http://a/mcp  [] map[X:${env:KEY}]", "",
+		},
+		"gemini.json":   {`{"mcpServers": {"a": {"httpUrl": "http://a/mcp", "includeTools": ["t"]}}}`, "a: http://a/mcp  []", "includeTools is not read: list the tools"},
+		"windsurf.json": {`{"mcpServers": {"a": {"serverUrl": "http://a/mcp", "disabledTools": ["t"]}}}`, "a: http://a/mcp  []", "disabledTools is not read"},
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		servers, diags := ReadServers(file)
+		var got []string
+		for _, s := range servers {
+			text := fmt.Sprint(s.Name, ": ", s.URL, " ", s.Command, " ", s.Args)
+			if len(s.Headers) > 0 {
+				text += fmt.Sprint(" ", s.Headers)
+			}
+			got = append(got, text)
+		}
+		if all := strings.Join(got, "; "); all != tc.want || !strings.Contains(fmt.Sprint(diags), tc.says) || diags.HasErrors() || len(diags) > 0 && tc.says == "" {
+			t.Errorf("%s: %q, want %q; it says %v, want %s", name, all, tc.want, diags, tc.says)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func Extend(text string, s *Server, effects []Proposal) (string, error) {
 		return "", err
 	}
 	if slices.Contains(backendNames(root), s.Name) {
-		return "", fmt.Errorf("a backend %s is already there", s.Name)
+		return "", fmt.Errorf("a backend %s is already there; choose another name, or remove it first", s.Name)
 	}
 	indent := "  "
 	if list := valueOf(root, "backends"); list != nil && len(list.Content) > 0 {
