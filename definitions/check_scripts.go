@@ -148,7 +148,7 @@ func (a *scriptArguments) required(schema map[string]any) {
 		name, ok := name.(string)
 		given := slices.ContainsFunc(a.call.args, func(arg starlark.Argument) bool { return arg.Name == name })
 		if ok && !a.call.more && !given {
-			a.report(a.at, a.pos, SeverityError, "missing-argument", "%s: %s requires argument %q", a.node.label, a.callee, name)
+			a.report(a.at, a.pos, SeverityError, "missing-argument", "%s: %s requires argument %q: write %s=…", a.node.label, a.callee, name, name)
 		}
 	}
 }

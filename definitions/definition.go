@@ -179,7 +179,7 @@ type Step struct {
 
 	// Compensate undoes a completed step of type tool or workflow when the run
 	// fails, is cancelled or is declined after it. nil = nothing to undo.
-	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty"`
+	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty" meant:"rollback,undo,compensation,compensateWith,onRollback"`
 
 	// elicitation
 	Message   string     `yaml:"message,omitempty" json:"message,omitempty" meant:"prompt,question,text,title,ask"`                    // a template

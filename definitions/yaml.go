@@ -128,7 +128,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	case t == rawMessageType:
 		d.raw(n, v, path)
 	case t == formSchemaType && n.Kind != yaml.MappingNode:
-		d.errorf(n, path, "type", "%s must be a mapping, not %s", label(path), describeNode(n))
+		d.errorf(n, path, "type", "%s must be a mapping, not %s%s", label(path), describeNode(n), meantMapping(n, t))
 	case t == formSchemaType, t == orderedJSONType:
 		d.ordered(n, v, path)
 	case reflect.PointerTo(t).Implements(textUnmarshalerType):
@@ -311,7 +311,7 @@ func (d *decoder) place(n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.errorf(n, path, "type", "%s must be a mapping, not %s", label(path), describeNode(n))
+		d.errorf(n, path, "type", "%s must be a mapping, not %s%s", label(path), describeNode(n), meantMapping(n, v.Type()))
 		return
 	}
 	t := v.Type()

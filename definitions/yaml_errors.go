@@ -3,6 +3,7 @@ package definitions
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -43,8 +44,14 @@ func meantMapping(n *yaml.Node, t reflect.Type) string {
 	switch {
 	case n.Kind == yaml.SequenceNode && t == reflect.TypeFor[Step]():
 		return ": write its steps by themselves; they run side by side unless one depends on another"
+	case n.Kind == yaml.SequenceNode && len(n.Content) > 0 && n.Content[0].Kind == yaml.MappingNode:
+		return listedMapping(n.Content[0])
 	case n.Kind != yaml.ScalarNode:
 		return ""
+	case strings.HasPrefix(strings.TrimSpace(n.Value), `{"`):
+		return ": write it without the quotes around it"
+	case t == reflect.TypeFor[Compensation]():
+		return ": write {tool: " + n.Value + ", arguments: {…}}"
 	case t == reflect.TypeFor[OnError]() && strings.EqualFold(n.Value, string(Retry)):
 		return ": write {action: retry, retryCount: 3}"
 	case t == reflect.TypeFor[OnError]():
@@ -55,4 +62,14 @@ func meantMapping(n *yaml.Node, t reflect.Type) string {
 		return ": write properties, each with type, description and value"
 	}
 	return ""
+}
+
+// listedMapping is meantMapping for a list of mappings, by its first one.
+func listedMapping(first *yaml.Node) string {
+	for i := 0; i+1 < len(first.Content); i += 2 {
+		if slices.Contains([]string{"name", "key", "id"}, first.Content[i].Value) && len(first.Content) > 2 {
+			return fmt.Sprintf(": write each below its name, as in {%s: …}", first.Content[i+1].Value)
+		}
+	}
+	return ": write its lines without the dashes"
 }
