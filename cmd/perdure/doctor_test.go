@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/internal/service"
+)
+
+// TestDoctorFits: on a narrow terminal what to do is not cut.
+func TestDoctorFits(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	c := &console{out: &out, outTerminal: true, size: func() (int, int) { return 60, 24 }}
+	const fix = "check its headers in the configuration, and the variables that they name"
+	checks := []service.Check{{Name: "backend crm", Status: service.CheckFailed, Found: "initialising: HTTP status 401 Unauthorized", Fix: fix}}
+	if err := (doctorCommand{}).print(c, checks); err != nil {
+		t.Fatal(err)
+	}
+	if words := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(words, fix) {
+		t.Error(out.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if cellsIn(strings.TrimSuffix(line, "\n")) > 60 {
+			t.Errorf("too wide: %s", line)
+		}
+	}
+}
