@@ -101,6 +101,8 @@ func (s *Step) AdviseValue(key string, value *yaml.Node) string {
 		return ": write it as JSON in quotes, as in '[1, 2]'"
 	case (key == "onDecline" || key == "onCancel") && value.Kind == yaml.ScalarNode:
 		return ": write {action: " + meantAnswer(Action(value.Value)) + "}"
+	case key == "arguments" && value.Kind == yaml.SequenceNode:
+		return ": write NAME: VALUE for each, without a dash"
 	case key == "tool" && value.Kind == yaml.SequenceNode:
 		return ": write a step for each tool"
 	}

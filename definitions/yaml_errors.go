@@ -71,5 +71,5 @@ func listedMapping(first *yaml.Node) string {
 			return fmt.Sprintf(": write each below its name, as in {%s: …}", first.Content[i+1].Value)
 		}
 	}
-	return ": write its lines without the dashes"
+	return ""
 }

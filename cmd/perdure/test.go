@@ -104,7 +104,7 @@ func testFiles(names []string) ([]string, error) {
 	for _, name := range names {
 		found, err := config.FilesBelow(name, func(file string) bool { return file == name || definitions.IsTestFile(file) })
 		if err != nil {
-			return nil, fmt.Errorf("reading tests: %w", err)
+			return nil, usagef("tests cannot be read: %v", err)
 		}
 		files = append(files, found...)
 	}

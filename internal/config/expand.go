@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -13,8 +14,15 @@ import (
 // ${env:NAME:-TEXT} with what holds where it is not set or empty.
 var envReference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
+// shellReference matches a variable as a shell and others write it, which is left as it
+// is: ${NAME} anywhere, and $NAME where it is the whole text or token.
+var shellReference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}|^(?:Bearer )?\$([A-Za-z_][A-Za-z0-9_]*)$`)
+
 // expanded gives a text with the values of the variables that it refers to.
 func (r *reader) expanded(p keyPath, text string) string {
+	if m := shellReference.FindStringSubmatch(text); m != nil {
+		r.warnf(p, "environment", "the variable %s is not read here: write ${env:%[1]s}", cmp.Or(m[1], m[2]))
+	}
 	return envReference.ReplaceAllStringFunc(text, func(written string) string {
 		m := envReference.FindStringSubmatch(written)
 		name, hasDefault, otherwise := m[1], m[2] != "", m[3]

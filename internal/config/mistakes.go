@@ -84,6 +84,9 @@ func (c *configuration) AdviseValue(key string, value *yaml.Node) string {
 	if key == "backends" && value.Kind == yaml.MappingNode && len(value.Content) > 0 {
 		return fmt.Sprintf(": write each as - {name: %s, …}", value.Content[0].Value)
 	}
+	if key == "aggregation" && value.Kind == yaml.ScalarNode {
+		return ": write {conflictResolution: prefix}"
+	}
 	return ""
 }
 
