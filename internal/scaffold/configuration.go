@@ -30,7 +30,7 @@ func editorLine(schema string) string { return "# yaml-language-server: $schema=
 func (set *Set) Configuration(name string, effects []Proposal, connectErrors map[string]string) string {
 	var b strings.Builder
 	b.WriteString(editorLine(ConfigSchema))
-	fmt.Fprintf(&b, "# Written by perdure%s; it is yours now. Keys: docs/configuration.md.\n", set.origin())
+	fmt.Fprintf(&b, "# Written by perdure%s; it is yours now. Keys: https://github.com/perdure/perdure/blob/main/docs/configuration.md.\n", set.origin())
 	b.WriteString("# perdure validate --config perdure.yaml checks it, perdure backend add extends it.\n")
 	fmt.Fprintf(&b, "name: %s\n\n# The MCP servers. Steps call a tool as BACKEND_TOOL; perdure tools lists them.\nbackends:\n", quoted(usableName(name)))
 	for _, s := range set.Servers {
