@@ -14,6 +14,7 @@ import (
 // findRun resolves a run ID: a whole ID, or a part of one that is unique among the
 // runs that the filter selects.
 func findRun(ctx context.Context, c *runs.Client, id string, among runs.Filter) (runs.RunID, error) {
+	id = strings.TrimSuffix(id, "…") // as a narrow table cuts it
 	if id == "" {
 		return "", usagef("no run named; see perdure runs list")
 	}

@@ -34,7 +34,7 @@ func hintForEffects(e *Error, effects *Effects) string {
 		hint = Hint(e, nil) + " " + hint
 	}
 	if len(effects.Completed) > 0 && e.RunID != "" {
-		hint += fmt.Sprintf(" To resume it without that: perdure runs resume %s.", e.RunID)
+		hint += fmt.Sprintf(" perdure runs resume %s resumes it without that.", e.RunID)
 	}
 	return hint
 }
