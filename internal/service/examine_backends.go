@@ -70,7 +70,7 @@ func (x *examination) backends(ctx context.Context) {
 // rules warns of each rule of the configuration that matches no tool.
 func (x *examination) rules(unmatched definitions.Diagnostics) {
 	for _, d := range unmatched {
-		x.add("rules", CheckWarning, d.String(), "correct the name")
+		x.add("rules", CheckWarning, d.Pos.String()+": "+d.Message, "correct the name")
 	}
 }
 
