@@ -445,6 +445,28 @@ func TestReaders(t *testing.T) {
 	}
 }
 
+// TestReadEndsWhenItDid: a read that failed has ended when it did, and not when the next
+// event showed that it does not go on.
+func TestReadEndsWhenItDid(t *testing.T) {
+	t.Parallel()
+	s := &script{}
+	s.start(`[{"id":"a"},{"id":"b"}]`)
+	s.local("a: look", timeoutFailure())
+	s.complete(s.schedule("b: save"), `{}`)
+	var ended []time.Time
+	followed := newStream(nil, "")
+	for _, m := range s.read(converter.GetDefaultDataConverter()) {
+		for _, event := range followed.add(m) {
+			if event.StepEnded {
+				ended = append(ended, event.At)
+			}
+		}
+	}
+	if len(ended) != 2 || !ended[1].After(ended[0]) {
+		t.Errorf("they ended at %v", ended)
+	}
+}
+
 func line(e Event) string {
 	id := fmt.Sprint(e.Seq & (1<<seqChainBits - 1) >> seqEventBits)
 	if n := e.Seq & (1<<seqEventBits - 1); n > 0 {

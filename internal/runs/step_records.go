@@ -47,7 +47,7 @@ func (s *stepRecords) add(fact history.Fact, at time.Time) {
 		}
 	case history.CallEnded:
 		if r := s.call(f.Call); r != nil {
-			r.ended(f.Status, at)
+			r.ended(f.Status, f.At(at))
 			r.Attempts, r.Error, r.Output = f.Call.Attempts, f.Message, f.Output()
 		}
 	case history.WaitStarted:

@@ -66,7 +66,7 @@ func (s *stream) fact(fact history.Fact) {
 	case history.CallEnded:
 		if f.Call.Path != "" {
 			s.advance.callEnded(f)
-			s.step(f.Call, Event{StepEnded: true, StepStatus: f.Status, StepError: f.Message})
+			s.step(f.Call, Event{StepEnded: true, StepStatus: f.Status, StepError: f.Message, At: f.At(s.moment.At)})
 		}
 	case history.WaitStarted:
 		s.wait(f.Wait, Event{})
@@ -95,7 +95,10 @@ func (s *stream) fact(fact history.Fact) {
 func (s *stream) tell(e Event) {
 	e.Seq = s.moment.Execution<<seqChainBits | s.moment.EventID<<seqEventBits | int64(len(s.events))
 	e.Done, e.Total = s.advance.now()
-	e.ByScript, e.At = s.advance.script, s.moment.At
+	e.ByScript = s.advance.script
+	if e.At.IsZero() {
+		e.At = s.moment.At
+	}
 	s.events = append(s.events, e)
 }
 

@@ -58,8 +58,17 @@ type CallEnded struct {
 	Unsent  bool    // no worker has taken it up
 	Quick   bool    // it was executed inside the workflow task: there was no CallStarted
 
+	before time.Time // when it ended, if that was before the moment that says so; zero = then
 	result *commonpb.Payloads
 	codec  codec
+}
+
+// At is when the call ended, of which a moment says so.
+func (c CallEnded) At(moment time.Time) time.Time {
+	if c.before.IsZero() {
+		return moment
+	}
+	return c.before
 }
 
 // WaitStarted: a step, or a line of a script, waits for something other than an answer.

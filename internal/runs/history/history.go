@@ -191,6 +191,7 @@ func (f *Fold) quick(e *historypb.HistoryEvent, at time.Time) []Fact {
 	case !ok:
 		return nil
 	case ended.mayGoOn():
+		ended.before = at
 		f.undecided = append(f.undecided, ended)
 		return nil
 	}
