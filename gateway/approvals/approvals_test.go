@@ -210,6 +210,34 @@ func TestTooLate(t *testing.T) {
 	has(t, page, "the run has ended or continued without it", "step b &lt;broke&gt;", "without an answer")
 }
 
+// A form that was sent before its run was reset, and is sent again after that, does not
+// answer the same question that is asked anew.
+func TestAttackFormOfBeforeAReset(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	asked := gate("ask#1", "Deploy?", "")
+	asked.Digest, asked.State = "deploy", "open"
+	d := w.runs.add(run("deploy/1", "alice", asked))
+	alice := w.open("alice")
+	sent := alice.form("deploy/1", "ask#1", "accept")
+	if status, _ := alice.post("/approvals/deploy/1", sent); status != http.StatusOK {
+		t.Fatalf("HTTP %d", status)
+	}
+	asked.Round = "another"
+	d.Elicitations[0] = asked
+	status, page := alice.post("/approvals/deploy/1", sent)
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("HTTP %d", status)
+	}
+	has(t, page, "please look at it again")
+	if taken := w.runs.taken(); len(taken) != 1 || taken[0].Question != asked.Digest {
+		t.Errorf("taken: %+v", taken)
+	}
+	if status, _ := alice.post("/approvals/deploy/1", alice.form("deploy/1", "ask#1", "decline")); status != http.StatusOK {
+		t.Errorf("what was asked anew: HTTP %d", status)
+	}
+}
+
 func TestOthersSeeNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -193,7 +193,7 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 
 // offer gives a question the form with which the visitor can answer it.
 func (in *inbox) offer(q *question, who auth.Identity, e runs.Elicitation, tried attempt) {
-	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Caller(), string(q.Run), q.ID, e.Digest)
+	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Caller(), string(q.Run), q.ID, e.Digest, e.Round)
 	q.Form = newEntry(e.Schema)
 	if tried.question != q.ID {
 		return
@@ -295,13 +295,13 @@ func (in *inbox) refuseForm(w http.ResponseWriter, who auth.Identity, err error)
 // read makes an answer of what was entered. Where that does not work, the
 // attempt has a reason.
 func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.Elicitation) (runs.Answer, attempt) {
-	answer := runs.Answer{ElicitationID: e.ID, Action: r.PostForm.Get("action"), By: who.Caller(), Via: runs.ViaPage}
+	answer := runs.Answer{ElicitationID: e.ID, Question: e.Digest, Action: r.PostForm.Get("action"), By: who.Caller(), Via: runs.ViaPage}
 	tried := attempt{question: e.ID}
 	if e.State == "open" { // its schema is kept for as long
 		tried.form = newEntry(e.Schema)
 		tried.form.fill(r.PostForm)
 	}
-	if !in.signedFor(r, who, string(run.ID), e.ID, e.Digest) {
+	if !in.signedFor(r, who, string(run.ID), e.ID, e.Digest, e.Round) {
 		tried.reason = "the form was open for too long, or is not from here; please look at it again and send it once more"
 		return answer, tried
 	}
