@@ -256,7 +256,7 @@ func unanswered(ctx context.Context, attempt workflows.Attempt, err error) (e *w
 		outcome, reason = ce.Outcome, ce.Err.Error()
 	}
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled) && !errors.Is(context.Cause(ctx), worker.ErrWorkerShutdown):
+	case cancelledByRun(ctx):
 		return attempt.Cancelled()
 	case outcome == backends.Refused:
 		return attempt.Refused(reason)
@@ -272,4 +272,13 @@ func unanswered(ctx context.Context, attempt workflows.Attempt, err error) (e *w
 		return attempt.Oversized(reason)
 	}
 	return attempt.Lost(reason)
+}
+
+// cancelledByRun reports whether an attempt was cancelled since its run is stopped, or does
+// not wait for it any more. A worker that stops, and somebody who pauses or resets the
+// activity at Temporal, end the attempt and not the run.
+func cancelledByRun(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(ctx.Err(), context.Canceled) && !errors.Is(cause, worker.ErrWorkerShutdown) &&
+		!errors.Is(cause, activity.ErrActivityPaused) && !errors.Is(cause, activity.ErrActivityReset)
 }

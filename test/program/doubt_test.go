@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
@@ -108,4 +110,45 @@ func startCounting(t *testing.T, c client.Client, door *runs.Client, options wor
 	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	return w
+}
+
+// Somebody pauses or resets the activity of an unsafe call at Temporal while the call is
+// under way. That ends the call and not the run: its outcome is unknown, and it is not made
+// again.
+func TestAttackPausedCall(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	for name, disturb := range map[string]func(ctx context.Context, x *commonpb.WorkflowExecution, activity string) error{
+		"paused": func(ctx context.Context, x *commonpb.WorkflowExecution, activity string) error {
+			_, err := l.temporal.WorkflowService().PauseActivity(ctx, &workflowservice.PauseActivityRequest{
+				Namespace: "default", Execution: x, Activity: &workflowservice.PauseActivityRequest_Id{Id: activity}})
+			return err
+		},
+		"reset": func(ctx context.Context, x *commonpb.WorkflowExecution, activity string) error {
+			_, err := l.temporal.WorkflowService().ResetActivity(ctx, &workflowservice.ResetActivityRequest{
+				Namespace: "default", Execution: x, Activity: &workflowservice.ResetActivityRequest_Id{Id: activity}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := l.start(t, define(t, name, "steps: [{id: w, tool: write_60000, OF, onUnknown: ask}]"))
+			l.backend.await(name, "write")
+			d, err := l.temporal.DescribeWorkflowExecution(t.Context(), string(id), "")
+			if err != nil || len(d.PendingActivities) != 1 {
+				t.Fatalf("the run is %+v, %v", d, err)
+			}
+			if err := disturb(t.Context(), &commonpb.WorkflowExecution{WorkflowId: string(id)}, d.PendingActivities[0].ActivityId); err != nil {
+				t.Fatal(err)
+			}
+			var seq int64
+			asked := nextEvent(t, l.door, id, &seq, runs.EventOpened)
+			if asked.Elicitation.Kind != runs.Reconciliation {
+				t.Errorf("asked %+v", asked.Elicitation)
+			}
+			if n := len(l.backend.of(name, "write")); n != 1 {
+				t.Errorf("called %d times", n)
+			}
+		})
+	}
 }
