@@ -17,7 +17,7 @@ import (
 type Adopted struct {
 	StepPath StepPath `json:"stepPath"` // of the step that has called it
 	// Lacks is whether the execution does not know what the called run asks: that before it
-	// has ended and, unlike one that continues as new, handed no elicitations on.
+	// has ended, or was reset, and unlike one that continues as new handed no elicitations on.
 	Lacks bool `json:"lacks,omitempty"`
 }
 
@@ -34,7 +34,7 @@ func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
 	defer cs.relay.dismiss(ctx, call)
 	wait, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
-	gone, cancelled, lacks := false, false, cs.in.Resumption != nil
+	gone, cancelled, lacks := false, false, cs.in.Resumption != nil || cs.in.WasReset
 	for !gone && !call.over {
 		answered := false
 		cs.signals.send(wait, call.id, AdoptSignal, Adopted{StepPath: call.path, Lacks: lacks}, func(err error) { answered, gone = true, err != nil })

@@ -190,7 +190,6 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 	cs.budget.ends()
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		ended()
-		cs.relay.dismiss(ctx, call)
 		return cs.takeUp(ctx, call, digest)
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/enums/v1"
 
 	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
@@ -43,5 +44,45 @@ func TestResetLeavesNoCalledRun(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"write_1", "write_4000", "undo_1"}, calls); diff != "" {
 		t.Errorf("its calls (-want +got): %s", diff)
+	}
+}
+
+// What a called run asks is asked also after the run above was reset to before its call,
+// whether or not its reports are applied again.
+func TestResetWhileACalledRunAsks(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	for name, exclude := range map[string][]enums.ResetReapplyExcludeType{
+		"applying": nil,
+		"leaving":  {enums.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL},
+	} {
+		l.called[name+"below"] = define(t, name+"below", "steps: [{id: q, type: elicitation, message: Below?, timeout: 24h}, {id: w, tool: write_1, OF, dependsOn: [q]}]")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := l.start(t, define(t, name, "steps: [{id: g, type: elicitation, message: Go on?, timeout: 24h}, {id: c, type: workflow, workflow: "+name+"below, dependsOn: [g]}]"))
+			var seq int64
+			asked := func(message string) runs.Elicitation {
+				t.Helper()
+				for {
+					if e := nextEvent(t, l.door, id, &seq, runs.EventOpened).Elicitation; e.Message == message {
+						return *e
+					}
+				}
+			}
+			accept := func(e runs.Elicitation) {
+				t.Helper()
+				if _, err := l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: e.ID, Action: "accept", By: "ada"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			accept(asked("Go on?"))
+			asked("Below?")
+			resetApplying(t, l.temporal, string(id), "", "first task", exclude...)
+			accept(asked("Go on?"))
+			accept(asked("Below?"))
+			if outcome := l.end(t, id); outcome.Status != runs.Completed || len(l.backend.of(name+"below", "write")) != 1 {
+				t.Errorf("it ended with %+v, and wrote %v", outcome, l.backend.of(name+"below", "write"))
+			}
+		})
 	}
 }

@@ -291,12 +291,31 @@ func nextEvent(t *testing.T, door *runs.Client, id runs.RunID, after *int64, kin
 	return runs.Event{}
 }
 
-// resetTo resets an execution of a run, "" = the last one, to its first workflow task, to
-// the one that opens its question, or to the one after which that was open, without
-// applying the answer again.
+// resetTo resets an execution of a run, "" = the last one, to a point, without applying
+// answers again.
 func resetTo(t *testing.T, c client.Client, id, execution, point string) {
 	t.Helper()
-	var to, last int64
+	resetApplying(t, c, id, execution, point, enums.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL)
+}
+
+// resetApplying resets an execution of a run, and applies again what followed, but for what
+// is excluded.
+func resetApplying(t *testing.T, c client.Client, id, execution, point string, exclude ...enums.ResetReapplyExcludeType) {
+	t.Helper()
+	_, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution}, Reason: "a button", RequestId: point,
+		WorkflowTaskFinishEventId: resetPoint(t, c, id, execution, point), ResetReapplyExcludeTypes: exclude,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// resetPoint is the first workflow task of an execution, the one that opens its question,
+// or the one after which that was open.
+func resetPoint(t *testing.T, c client.Client, id, execution, point string) (to int64) {
+	t.Helper()
+	var last int64
 	history := c.GetWorkflowHistory(t.Context(), id, execution, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	open := false
 	for history.HasNext() {
@@ -312,11 +331,5 @@ func resetTo(t *testing.T, c client.Client, id, execution, point string) {
 			last = e.EventId
 		}
 	}
-	_, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution}, Reason: "a button", RequestId: point,
-		WorkflowTaskFinishEventId: to, ResetReapplyExcludeTypes: []enums.ResetReapplyExcludeType{enums.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	return to
 }
