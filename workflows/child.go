@@ -68,6 +68,7 @@ func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, st
 	}
 	if again != nil { // without what it has done, it would do that twice
 		mustRead(json.Unmarshal(again, in), "what a called run is started with again")
+		in.WasReset = in.WasReset || cs.in.WasReset // an execution that nothing is known of may have started it so before
 	} else {
 		found, failure := cs.references.resolve(ctx, c)
 		if failure != nil {

@@ -152,7 +152,9 @@ func (l *stopLab) work(t *testing.T) {
 	t.Helper()
 	l.worker = worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
 	workflows.Register(l.worker, trust)
-	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler), activities.Options{CatchUp: l.door.CatchUp, Resolve: l.resolve, Outcome: l.door.ChildOutcome}))
+	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler), activities.Options{
+		CatchUp: l.door.CatchUp, CallBeforeReset: l.door.CallHistory().CallBeforeReset, Resolve: l.resolve, Outcome: l.door.ChildOutcome, Latest: l.door.Latest,
+	}))
 	perduretest.NoError(t, l.worker.Start())
 	t.Cleanup(l.worker.Stop)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/history"
 )
 
 // A run that was reset ends before it comes again to a run that it had called: that one
@@ -84,5 +85,38 @@ func TestResetWhileACalledRunAsks(t *testing.T) {
 				t.Errorf("it ended with %+v, and wrote %v", outcome, l.backend.of(name+"below", "write"))
 			}
 		})
+	}
+}
+
+// A resumption was reset to the task in which it resumes a called run, after it had found
+// that nobody else has: what that run has done meanwhile is not done again.
+func TestAttackResetOfAResumptionAsItCalls(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	l.called["below"] = define(t, "below", `steps: [{id: q, type: elicitation, message: Write?, timeout: 24h}, {id: w, tool: write_1, OF, dependsOn: [q]},
+		{id: f, tool: fail_1, OF, dependsOn: [w]}]`)
+	id := l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: below}]"))
+	var seq int64
+	answer := func(action string) {
+		t.Helper()
+		asked := nextEvent(t, l.door, id, &seq, runs.EventOpened)
+		if _, err := l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: asked.Elicitation.ID, Action: action, By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		nextEvent(t, l.door, id, &seq, runs.EventDone)
+	}
+	answer("decline")
+	plan, err := l.door.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.door.Resumptions().Execute(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	answer("accept")
+	resetTo(t, l.temporal, string(id), "", "the call")
+	answer("accept")
+	if writes := l.backend.of("below", "write"); len(writes) != 1 {
+		t.Errorf("written %d times", len(writes))
 	}
 }

@@ -312,7 +312,7 @@ func resetApplying(t *testing.T, c client.Client, id, execution, point string, e
 }
 
 // resetPoint is the first workflow task of an execution, the one that opens its question,
-// or the one after which that was open.
+// the one after which that was open, or the one that called a run.
 func resetPoint(t *testing.T, c client.Client, id, execution, point string) (to int64) {
 	t.Helper()
 	var last int64
@@ -325,7 +325,9 @@ func resetPoint(t *testing.T, c client.Client, id, execution, point string) (to 
 			if open = true; to == 0 && point == "the question" {
 				to = last
 			}
-		case e.EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && to == 0 && (point == "first task" || open):
+		case e.EventType == enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED && point == "the call":
+			to = last
+		case e.EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && to == 0 && (point == "first task" || open && point != "the call"):
 			to = e.EventId
 		case e.EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 			last = e.EventId
