@@ -46,13 +46,29 @@ type RunRecord struct {
 	Redo           []StepPath                `json:"redo,omitempty"`           // paths of steps that were undone since they were last executed
 }
 
-func (r *run) recordForQuery(req RecordRequest) (RunRecord, error) {
-	j := RunRecord{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
-	j.Input.Journal, j.Input.Open, j.Input.Parent = nil, nil, r.parent.known()
-	if before := r.in.Resumption; before != nil {
+// RecordOf is the record of an execution that ended before a worker had taken it up: that
+// of what it would have begun with.
+func RecordOf(in RunInput) *RunRecord {
+	j := newRecord(in, in.Journal)
+	asked := &elicitations{origin: &origin{in: in}}
+	asked.takeBack()
+	asked.addTo(&j)
+	return &j
+}
+
+func newRecord(in RunInput, entries map[StepPath]record.Entry) RunRecord {
+	j := RunRecord{Input: in, Entries: entries, Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
+	j.Input.Journal, j.Input.Open = nil, nil
+	if before := in.Resumption; before != nil {
 		maps.Copy(j.Undone, before.Undone)
 		maps.Copy(j.Asked, before.Asked)
 	}
+	return j
+}
+
+func (r *run) recordForQuery(req RecordRequest) (RunRecord, error) {
+	j := newRecord(r.in, r.journal.Whole())
+	j.Input.Parent = r.parent.known()
 	r.holds.next(&j.Input)
 	r.sent.addTo(&j)
 	r.undo.addTo(&j)

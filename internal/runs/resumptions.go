@@ -84,8 +84,11 @@ func (r Resumptions) record(ctx context.Context, id RunID, execution string, req
 	var (
 		noWorker *serviceerror.FailedPrecondition
 		refused  *serviceerror.QueryFailed
+		unbegun  *serviceerror.WorkflowNotReady
 	)
 	switch {
+	case errors.As(err, &unbegun):
+		return r.recordOfInput(ctx, id, execution)
 	case errors.As(err, &noWorker), err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("reading the record of run %s: no worker answers; start perdure dev, or perdure worker: %w: %w", id, ErrUnavailable, err)
 	case errors.As(err, &refused):
@@ -101,6 +104,28 @@ func (r Resumptions) record(ctx context.Context, id RunID, execution string, req
 		return nil, tooLarge(id, record.Sizes, cmp.Or(record.Input.MaxValue, maxInput))
 	}
 	return &record, nil
+}
+
+// recordOfInput is the record of an execution that ended before a worker had taken it up.
+func (r Resumptions) recordOfInput(ctx context.Context, id RunID, execution string) (*workflows.RunRecord, error) {
+	var in workflows.RunInput
+	for e, err := range r.c.history(ctx, id, execution, false) {
+		if err != nil {
+			return nil, failure(ctx, "reading", id, err)
+		}
+		if e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED { // of before a reset
+			return nil, fmt.Errorf("run %s was reset, and ended before a worker had taken it up, so that its record cannot be read; reset it again", id)
+		}
+		started := e.GetWorkflowExecutionStartedEventAttributes()
+		if started == nil {
+			continue
+		}
+		if err := r.c.converter.FromPayloads(started.GetInput(), &in); err != nil {
+			return nil, fmt.Errorf("reading the input of run %s: %w", id, err)
+		}
+		in.WasReset = in.WasReset || started.OriginalExecutionRunId != execution
+	}
+	return workflows.RecordOf(in), nil
 }
 
 // Execute resumes a run as planned: in a new execution of the same run, with the same

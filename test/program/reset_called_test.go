@@ -120,3 +120,48 @@ func TestAttackResetOfAResumptionAsItCalls(t *testing.T) {
 		t.Errorf("written %d times", len(writes))
 	}
 }
+
+// A run that ended before a worker had taken up its last execution, which resumes it or
+// was reset to its beginning, is resumed by what that began with.
+func TestResumeOfAnExecutionThatNobodyTookUp(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]func(t *testing.T, l *stopLab, id runs.RunID, plan *history.ResumePlan){
+		"resumed": func(t *testing.T, l *stopLab, _ runs.RunID, plan *history.ResumePlan) {
+			if err := l.door.Resumptions().Execute(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"reset": func(t *testing.T, l *stopLab, id runs.RunID, _ *history.ResumePlan) {
+			resetTo(t, l.temporal, string(id), "", "first task")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newStopLab(t)
+			id := l.start(t, define(t, name, "steps: [{id: w, tool: write_1, OF}, {id: f, tool: fail_1, OF, dependsOn: [w]}]"))
+			l.end(t, id)
+			plan, err := l.door.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.worker.Stop()
+			again(t, l, id, plan)
+			if err := l.door.Terminate(t.Context(), id, "not now"); err != nil {
+				t.Fatal(err)
+			}
+			l.work(t)
+			if plan, err = l.door.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.door.Resumptions().Execute(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+			if outcome := l.end(t, id); outcome.Status != runs.Failed || outcome.Failure.Error.StepID != "f" {
+				t.Errorf("it ended with %+v", outcome.Failure)
+			}
+			if writes, fails := l.backend.of(name, "write"), l.backend.of(name, "fail"); len(writes) != 1 || len(fails) != 2 {
+				t.Errorf("%d writes, %d failing calls", len(writes), len(fails))
+			}
+		})
+	}
+}
