@@ -44,18 +44,7 @@ func TestAlerts(t *testing.T) {
 // something then and nothing otherwise.
 func TestAlertsFire(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups, errs := rulefmt.Parse(text, false, model.UTF8Validation)
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	alerts := map[string]rulefmt.Rule{}
-	for _, r := range groups.Groups[0].Rules {
-		alerts[r.Alert] = r
-	}
+	alerts := alertRules(t)
 	told := map[string]map[bool]bool{} // by alert: cases in which it fires, and does not
 	const unknown = `perdure_step_unknown_outcomes_total{perdure_backend="be", gen_ai_tool_name="pay", instance="a"} `
 	for _, c := range []struct {
@@ -138,7 +127,7 @@ func TestAlertsFire(t *testing.T) {
 		if !ok {
 			t.Fatalf("there is no alert %s", c.alert)
 		}
-		if got := firing(t, alert, c.series); got != c.fires {
+		if got := firing(t, alert, c.series, 60); got != c.fires {
 			t.Errorf("%s of %s: fires: %t, want %t", c.alert, c.series, got, c.fires)
 		}
 		if told[c.alert] == nil {
@@ -153,13 +142,46 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// firing says whether an alert fires after an hour of samples: whether its expression
-// has given something for as long as it says.
-func firing(t *testing.T, alert rulefmt.Rule, series string) bool {
+// alertRules are the alerts by their names.
+func alertRules(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	text, err := os.ReadFile(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, errs := rulefmt.Parse(text, false, model.UTF8Validation)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	alerts := map[string]rulefmt.Rule{}
+	for _, r := range groups.Groups[0].Rules {
+		alerts[r.Alert] = r
+	}
+	return alerts
+}
+
+// TestTerminatedDuringALongOutage has the alert about terminated runs compare with what
+// was before an outage that takes longer than an hour.
+func TestTerminatedDuringALongOutage(t *testing.T) {
+	t.Parallel()
+	alert := alertRules(t)["PerdureRunTerminated"]
+	for series, fires := range map[string]bool{
+		`perdure_runs{perdure_status="terminated"} 0x30 _x600 1x9`: true,
+		`perdure_runs{perdure_status="terminated"} 3x30 _x600 3x9`: false,
+	} {
+		if got := firing(t, alert, series, 640); got != fires {
+			t.Errorf("%s: fires: %t, want %t", series, got, fires)
+		}
+	}
+}
+
+// firing says whether an alert fires after some minutes of samples: whether its
+// expression has given something for as long as it says.
+func firing(t *testing.T, alert rulefmt.Rule, series string, minutes int64) bool {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, "load 1m\n  "+strings.ReplaceAll(series, "\n", "\n  ")+"\n")
 	defer storage.Close()
-	engine, end := promqltest.NewTestEngine(t, false, 0, 1e6), time.Unix(3600, 0)
+	engine, end := promqltest.NewTestEngine(t, false, 0, 1e6), time.Unix(minutes*60, 0)
 	for at := end.Add(-time.Duration(alert.For)); !at.After(end); at = at.Add(time.Minute) {
 		query, err := engine.NewInstantQuery(t.Context(), storage, nil, alert.Expr, at)
 		if err != nil {
