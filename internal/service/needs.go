@@ -15,7 +15,7 @@ const (
 	needInterval = 5 * time.Second
 	needAgain    = time.Second
 	needTimes    = 2
-	needLimit    = 3 * time.Second // of one look
+	needLimit    = 10 * time.Second // of one look: what is slow serves calls, if slowly, and all replicas would find it so
 )
 
 // Needs that others ask for by name.

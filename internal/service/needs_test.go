@@ -77,6 +77,31 @@ func TestNeedGoesAndComesBack(t *testing.T) {
 	})
 }
 
+// A Temporal each of whose requests takes two seconds is slow, and not away: nobody would
+// take calls if it counted as that.
+func TestSlowNeedIsMet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := &need{name: "Temporal", log: slog.New(slog.DiscardHandler), probe: func(ctx context.Context) error {
+			const requests = 3 // a new connection, a write, and the read of it
+			for range requests {
+				select {
+				case <-time.After(2 * time.Second):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		}}
+		go n.watch(t.Context())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := n.away(); err != nil {
+			t.Errorf("it is away: %v", err)
+		}
+	})
+}
+
 // TestIssuerIsNeeded: a gateway whose callers have tokens of an issuer needs it. It takes
 // calls with the keys of before, and none without.
 func TestIssuerIsNeeded(t *testing.T) {
