@@ -23,8 +23,9 @@ type Caller interface {
 }
 
 // A CallHistory returns how the call of a step, with its key, ended in earlier executions of
-// a run: with a result, with an unknown outcome, or neither if it was not sent.
-type CallHistory func(ctx context.Context, runID, execution string, path workflows.StepPath, key string) (result *workflows.ToolResult, unknown bool, err error)
+// a run: with a result, with an unknown outcome, or neither if it was not sent. Only calls decided
+// after a time count.
+type CallHistory func(ctx context.Context, runID, execution string, path workflows.StepPath, key string, after time.Time) (result *workflows.ToolResult, unknown bool, err error)
 
 // A HistorySize is how many bytes the history of an execution has.
 type HistorySize func(ctx context.Context, runID, execution string) (bytes int64, err error)

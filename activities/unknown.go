@@ -144,7 +144,7 @@ func (a *Activities) beforeReset(ctx context.Context, attempt workflows.Attempt,
 	if a.opts.CallBeforeReset == nil {
 		return nil, a.report(ctx)(attempt.SentBefore())
 	}
-	result, unknown, err := a.opts.CallBeforeReset(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.StepPath, attempt.Call.IdempotencyKey)
+	result, unknown, err := a.opts.CallBeforeReset(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.StepPath, attempt.Call.IdempotencyKey, attempt.Call.Anew)
 	switch {
 	case err != nil:
 		return nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))

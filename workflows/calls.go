@@ -48,7 +48,7 @@ type request struct {
 	spent          time.Duration          // of limit, by attempts before the run showed that it waits for the backend
 	waits          bool                   // the run shows that it waits for the backend
 	earlierUnknown bool                   // an attempt may have been executed, of a call that may be repeated nevertheless
-	anew           bool                   // what was sent before is known not to have been executed, so it is not looked for
+	anew           time.Time              // what was decided until then is known not to have been executed, so it is not looked for
 }
 
 // left is the rest of limit.
@@ -73,7 +73,7 @@ func (cs *calls) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		if u == nil || u.NotHappened {
 			times := 1
 			if u != nil {
-				q.anew, times = true, u.Times+1
+				q.anew, times = u.Call.Sent, u.Times+1
 				cs.noteUnknown(q, u)
 			}
 			sent, failure := cs.sendAuthorized(ctx, q, digest, &result)
@@ -189,7 +189,7 @@ func (cs *calls) toolCall(ctx workflow.Context, q request, key string) ToolCall 
 		Beside: cs.program.Beside(q.path), Parent: cs.wantedBy(q), Ends: cs.ends(ctx, q),
 	}
 	if !Repeatable(q.tool.Effect) {
-		call.SearchHistory = cs.in.WasReset && !q.anew
+		call.SearchHistory, call.Anew = cs.in.WasReset, q.anew
 		call.Execution = workflow.GetInfo(ctx).WorkflowExecution.RunID
 	}
 	return call

@@ -128,12 +128,14 @@ func (un *undoing) compensate(ctx workflow.Context, f *Failure) {
 // compensation fails, the run waits for a person to decide.
 func (un *undoing) undoStep(ctx workflow.Context, u undoable) bool {
 	path := u.at.path.Compensation()
+	var failed time.Time // the attempt before
 	for attempt := 1; ; attempt++ {
-		failure := un.callCompensation(ctx, u, path, attempt)
+		failure := un.callCompensation(ctx, u, path, attempt, failed)
 		if failure == nil {
 			un.times[u.at.path]++
 			return true
 		}
+		failed = workflow.Now(ctx)
 		answer, asked := un.gates.ask(ctx, Elicitation{
 			Kind: Compensation, StepPath: path, Schema: anything,
 			Message: fmt.Sprintf("%s could not be undone: %s. Accept if it has been undone by hand, decline to try again, cancel to leave it.", u.at.path, failure.Message),
@@ -153,7 +155,7 @@ func (un *undoing) undoStep(ctx workflow.Context, u undoable) bool {
 
 // callCompensation calls it once. Its key is that of all attempts: whether the
 // one before was executed may not be known.
-func (un *undoing) callCompensation(ctx workflow.Context, u undoable, path StepPath, attempt int) *Error {
+func (un *undoing) callCompensation(ctx workflow.Context, u undoable, path StepPath, attempt int, failed time.Time) *Error {
 	c := u.undoing()
 	tool, ok := un.in.Tools[c.Tool]
 	if u.call != nil {
@@ -177,7 +179,7 @@ func (un *undoing) callCompensation(ctx workflow.Context, u undoable, path StepP
 	_, failure := un.calls.call(ctx, request{
 		tool: tool, path: path.Attempt(attempt), keyPath: un.keyPath(u.at.path, path),
 		args: args, limit: limit, onError: c.OnError, undoes: true,
-		anew: attempt > 1, // on a person's request
+		anew: failed, // and tried again on a person's request
 	})
 	return failure
 }

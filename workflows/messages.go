@@ -255,6 +255,7 @@ type ToolCall struct {
 	SearchHistory  bool               `json:"searchHistory,omitempty"` // an earlier execution may have made the call: look for it in its history
 	Execution      string             `json:"execution,omitempty"`     // Temporal's ID of the one that has decided to call an unsafe tool; "" = that does not matter
 	Beside         []string           `json:"beside,omitempty"`        // content blocks that the output has beside structured content, by name
+	Anew           time.Time          `json:"anew,omitzero"`           // with SearchHistory: what was decided until then is known not to have been executed
 	Decided        time.Time          `json:"decided,omitzero"`        // when the run had seen what had happened to it and made up its mind, by Temporal's clock
 	Parent         string             `json:"parent,omitempty"`        // ID of the run that has called this one, which may have been stopped; "" = none, or the call undoes another
 	Ends           time.Time          `json:"ends,omitzero"`           // when the run, or one above it, is over, whether it has noticed or not; zero = never, or the call undoes another

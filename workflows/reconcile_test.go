@@ -176,12 +176,15 @@ func TestReconcileEndsWithTheRun(t *testing.T) {
 	}
 }
 
-// A reset run no longer looks for a call that it had sent before, once a person has said
-// that the call was not executed.
+// A reset run no longer finds a call that it had sent before, once a person has said that
+// the call was not executed, and finds those after it.
 func TestReconcileAfterReset(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
-		if call.SearchHistory {
+		if !call.SearchHistory || !call.Anew.Before(call.Decided) {
+			t.Errorf("called with %+v", call)
+		}
+		if call.Anew.IsZero() {
 			e, repeat := workflows.Attempt{Call: call, Number: 1}.SentBefore()
 			return "", workflows.Report(e, repeat)
 		}

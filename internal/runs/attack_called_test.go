@@ -106,7 +106,7 @@ func TestAttackResetOfAnExecutionBefore(t *testing.T) {
 	made := calls.calls // until then
 	again := resetToItsBeginning(t, temporal, id, first.Execution)
 	for _, call := range made {
-		result, unknown, err := c.CallHistory().CallBeforeReset(t.Context(), string(id), again, call.StepPath, call.IdempotencyKey)
+		result, unknown, err := c.CallHistory().CallBeforeReset(t.Context(), string(id), again, call.StepPath, call.IdempotencyKey, time.Time{})
 		if err != nil || unknown || result == nil {
 			t.Errorf("%s: got %v, unknown %t, %v", call.StepPath, result, unknown, err)
 		}

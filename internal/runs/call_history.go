@@ -30,10 +30,11 @@ func (c *Client) CallHistory() CallHistory { return CallHistory{c.archive, c.ind
 // CallBeforeReset returns the outcome, in executions before the given one, of the call of a step
 // with a key: its result, that its outcome is unknown, or neither, so that it can be made.
 // One that the step made with other arguments is of unknown outcome: making both would do
-// twice what the step does once.
+// twice what the step does once. What was decided until after is known not to have been
+// executed; zero = nothing is.
 // After a reset, the run's own history lacks what followed the point of the reset, and,
 // if an execution was reset that others had followed, what these did.
-func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, path workflows.StepPath, key string) (result *workflows.ToolResult, unknown bool, err error) {
+func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, path workflows.StepPath, key string, after time.Time) (result *workflows.ToolResult, unknown bool, err error) {
 	chains, err := c.chains(ctx, RunID(id))
 	if err != nil {
 		return nil, false, failure(ctx, "reading", RunID(id), err)
@@ -44,6 +45,7 @@ func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, 
 	}
 	for _, chain := range chains {
 		e := newCallFate(chain, path, key)
+		e.after, e.lost = after, e.lost && after.IsZero()
 		if err := c.readUntil(ctx, RunID(id), chain, e, execution, ""); err != nil {
 			return nil, false, err
 		}
@@ -170,11 +172,12 @@ func (c CallHistory) HistorySize(ctx context.Context, id, execution string) (int
 
 // A callFate is what has happened to the call of a step with a key.
 type callFate struct {
-	of   workflows.StepPath // the step; "" = calls with other keys do not matter
-	key  string
-	lost bool               // there were executions before that have been deleted
-	call *history.Call      // the last one with the key; nil = none
-	path workflows.StepPath // of the step that it was made for
+	of    workflows.StepPath // the step; "" = calls with other keys do not matter
+	key   string
+	after time.Time          // calls that were decided until then do not count
+	lost  bool               // there were executions before that have been deleted
+	call  *history.Call      // the last one with the key; nil = none
+	path  workflows.StepPath // of the step that it was made for
 
 	result     *workflows.ToolResult
 	unknown    bool
@@ -218,6 +221,7 @@ func (e *callFate) started(f history.CallStarted) error {
 		return err
 	}
 	switch {
+	case !e.after.IsZero() && !call.Decided.After(e.after):
 	case call.IdempotencyKey == e.key:
 		e.call, e.path = f.Call, call.StepPath
 		e.unknown, e.again, e.result = true, false, nil // until more is known

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
@@ -71,7 +72,7 @@ steps:
 			return 1000 + len(g.Answers)
 		}},
 		{"call before", func() int {
-			_, _, err := c.CallHistory().CallBeforeReset(b.Context(), string(id), "", "", "of no call")
+			_, _, err := c.CallHistory().CallBeforeReset(b.Context(), string(id), "", "", "of no call", time.Time{})
 			return count(1000, err)
 		}},
 	}

@@ -136,6 +136,12 @@ func TestReset(t *testing.T) {
 	if diff := cmp.Diff([]string{"make", "make", "lost", "lost"}, backend.made()); diff != "" {
 		t.Errorf("calls after the resumption: %s", diff)
 	}
+	// That was said of the call before it, and not of this one, also after a further reset.
+	resetTo(t, c, string(started.ID), "", "first task")
+	nextEvent(t, door, started.ID, &seq, runs.EventDone)
+	if diff := cmp.Diff([]string{"make", "make", "lost", "lost"}, backend.made()); diff != "" {
+		t.Errorf("calls after the reset of the resumption: %s", diff)
+	}
 }
 
 // heldBackend executes every call, and answers those of the tool slow when it is

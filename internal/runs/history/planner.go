@@ -233,6 +233,9 @@ func (r *planner) settle(plan *ResumePlan) error {
 			r.steps[path] = PlanGiven
 		case workflows.NotHappened:
 			u.NotHappened = true
+			if u.Call.Sent.IsZero() {
+				u.Call.Sent = time.Now().UTC()
+			}
 			delete(r.journal, path)
 			if e, kept := unknownEntry(u).Carry(record.Terms{Reason: r.choice.reason}); kept {
 				r.journal[path] = e
