@@ -39,7 +39,7 @@ func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, 
 	if err != nil {
 		return nil, false, failure(ctx, "reading", RunID(id), err)
 	}
-	done, err := c.lastCalled(ctx, RunID(id), chains, path.Undoes())
+	undone, err := c.lastCall(ctx, RunID(id), chains, path.Undoes())
 	if err != nil {
 		return nil, false, err
 	}
@@ -49,17 +49,14 @@ func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, 
 		if err := c.readUntil(ctx, RunID(id), chain, e, execution, ""); err != nil {
 			return nil, false, err
 		}
-		if e.call != nil && e.call.Started.Before(done) { // it has undone what was done before that
-			e.result, e.unknown, e.mayHaveRun = nil, false, false
-		}
+		e.undid(undone)
 		result, unknown = cmp.Or(result, e.result), unknown || e.unknown || e.mayHaveRun || e.otherSent || e.lost && e.call == nil
 	}
 	return result, unknown, nil
 }
 
-// lastCalled is when a step made its last call, "" = none, in any of some chains; zero = it
-// made none. A call that was not made, since it had been made before a reset, is none.
-func (c CallHistory) lastCalled(ctx context.Context, id RunID, chains [][]execution, step workflows.StepPath) (last time.Time, err error) {
+// lastCall is when a step made its last call in any of some chains. No step, "", makes none.
+func (c CallHistory) lastCall(ctx context.Context, id RunID, chains [][]execution, step workflows.StepPath) (last lastCall, err error) {
 	if step == "" {
 		return last, nil
 	}
@@ -68,11 +65,16 @@ func (c CallHistory) lastCalled(ctx context.Context, id RunID, chains [][]execut
 		if err := c.readUntil(ctx, id, chain, made, "", ""); err != nil {
 			return last, err
 		}
-		if made.call != nil && made.call.Started.After(last) {
-			last = made.call.Started
-		}
+		last.completed, last.possible = later(last.completed, made.completed), later(last.possible, made.possible)
 	}
 	return last, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // SentUnread reports whether the call that has a key may have been executed before a
@@ -110,24 +112,44 @@ func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution,
 // A fold reads facts of a history in their order.
 type fold interface{ add(history.Fact) error }
 
-// A lastCall is the last call of a step that may have been made.
+// A lastCall is when a step began its last call that completed, and its last one that did
+// or may have; zero = there is none.
 type lastCall struct {
-	of           workflows.StepPath
-	call, before *history.Call // before is the one before it
+	of                  workflows.StepPath
+	completed, possible time.Time
+
+	call   *history.Call // the last one
+	before time.Time     // possible, without call
 }
 
 func (l *lastCall) add(fact history.Fact) error {
 	switch f := fact.(type) {
 	case history.CallStarted:
 		if f.Call.Path == l.of {
-			l.call, l.before = f.Call, l.call
+			l.call, l.before, l.possible = f.Call, l.possible, f.Call.Started
 		}
 	case history.CallEnded:
-		if l.call != nil && f.Call == l.call && (f.Unsent || f.Failure.Reported().Code == codes.SentBefore) {
-			l.call = l.before
+		switch {
+		case l.call == nil || f.Call != l.call:
+		case f.Status == history.StepCompleted:
+			l.completed = l.call.Started
+		case !mayHaveEffect(f):
+			l.possible = l.before
 		}
 	}
 	return nil
+}
+
+// mayHaveEffect reports whether a call may have been executed. One that had been made
+// before a reset was not.
+func mayHaveEffect(f history.CallEnded) bool {
+	switch {
+	case f.Unsent || f.Failure.Reported().Code == codes.SentBefore:
+		return false
+	case f.Status == history.StepCompleted:
+		return true
+	}
+	return !f.Failure.OfCall() || f.Failure.LeavesUnknown()
 }
 
 // begins reports whether an activity is put on its way.
@@ -252,11 +274,23 @@ func (e *callFate) ended(f history.CallEnded) error {
 	return nil
 }
 
+// undid takes it that the call has undone what a step did before, and nothing of what the
+// step has called since.
+func (e *callFate) undid(made lastCall) {
+	switch {
+	case e.call == nil:
+	case e.call.Started.Before(made.completed):
+		e.result, e.unknown, e.mayHaveRun = nil, false, false
+	case e.call.Started.Before(made.possible) && e.result != nil:
+		e.result, e.unknown = nil, true
+	}
+}
+
 func (e *callFate) otherEnded(f history.CallEnded) {
 	completed := f.Status == history.StepCompleted
 	switch f.Call {
 	case e.other:
-		e.otherSent = !f.Unsent && (completed || !f.Failure.OfCall() || f.Failure.LeavesUnknown())
+		e.otherSent = mayHaveEffect(f)
 	case e.undoes:
 		e.otherSent = e.otherSent && !completed
 	}

@@ -33,17 +33,26 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// notingBackend executes every call and loses the answers of one tool.
+// notingBackend executes every call, and loses the answers of the tool lost and of those that
+// it is to lose.
 type notingBackend struct {
-	mu    sync.Mutex
-	calls []string
+	mu     sync.Mutex
+	calls  []string
+	losing string
+}
+
+// loses has it lose the answers of a tool from now on.
+func (b *notingBackend) loses(tool string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.losing = tool
 }
 
 func (b *notingBackend) Call(_ context.Context, call backends.Call) (*backends.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls = append(b.calls, call.Tool)
-	if call.Tool == "lost" {
+	if call.Tool == "lost" || call.Tool == b.losing {
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Unknown, Err: errors.New("connection reset")}
 	}
 	return &backends.Result{Structured: json.RawMessage(`{"n":7}`)}, nil
@@ -234,6 +243,34 @@ func TestAttackResetOfWhatWasUndone(t *testing.T) {
 	}
 }
 
+// Where nobody knows whether what was undone has been done anew, it is not undone again: a
+// person decides.
+func TestAttackResetOfWhatMayBeDoneAnew(t *testing.T) {
+	t.Parallel()
+	u := startUndoing(t)
+	u.decline()
+	first := perduretest.Must(u.temporal.DescribeWorkflowExecution(t.Context(), string(u.id), ""))(t)
+	resetTo(t, u.temporal, string(u.id), "", "first task")
+	nextEvent(t, u.door, u.id, &u.seq, runs.EventDone)
+	plan := perduretest.Must(u.door.Resumptions().Plan(t.Context(), u.id, history.ResumeRequest{Otherwise: runs.NotHappened}))(t)
+	u.backend.loses("make")
+	perduretest.NoError(t, u.door.Resumptions().Execute(t.Context(), plan))
+	nextEvent(t, u.door, u.id, &u.seq, runs.EventDone)
+	resetTo(t, u.temporal, string(u.id), first.WorkflowExecutionInfo.Execution.RunId, "after the question")
+	u.seq = 0 // what followed the execution that was reset is no longer told
+	u.answer("decline")
+	asked := nextEvent(t, u.door, u.id, &u.seq, runs.EventOpened).Elicitation
+	for asked.Kind == workflows.ForCaller { // of before the reset
+		asked = nextEvent(t, u.door, u.id, &u.seq, runs.EventOpened).Elicitation
+	}
+	if diff := cmp.Diff([]string{"make", "undo", "make"}, u.backend.made()); diff != "" {
+		t.Errorf("calls (-want +got): %s", diff)
+	}
+	if asked.Kind != workflows.Compensation || asked.StepPath != "make/compensate" {
+		t.Errorf("asked %+v", asked)
+	}
+}
+
 // An undoing is a run that makes something, and undoes it when its gate is declined.
 type undoing struct {
 	t        *testing.T
@@ -269,11 +306,17 @@ func startUndoing(t *testing.T) *undoing {
 // decline answers the gate and waits for the end of the run.
 func (u *undoing) decline() {
 	u.t.Helper()
+	u.answer("decline")
+	nextEvent(u.t, u.door, u.id, &u.seq, runs.EventDone)
+}
+
+// answer answers the gate.
+func (u *undoing) answer(action string) {
+	u.t.Helper()
 	asked := nextEvent(u.t, u.door, u.id, &u.seq, runs.EventOpened)
-	if _, err := u.door.Answer(u.t.Context(), u.id, runs.Answer{ElicitationID: asked.Elicitation.ID, Action: "decline", By: "ada"}); err != nil {
+	if _, err := u.door.Answer(u.t.Context(), u.id, runs.Answer{ElicitationID: asked.Elicitation.ID, Action: action, By: "ada"}); err != nil {
 		u.t.Fatal(err)
 	}
-	nextEvent(u.t, u.door, u.id, &u.seq, runs.EventDone)
 }
 
 // nextEvent is the next event of a kind after the one with a number.
