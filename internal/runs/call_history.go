@@ -133,23 +133,16 @@ func (l *lastCall) add(fact history.Fact) error {
 		case l.call == nil || f.Call != l.call:
 		case f.Status == history.StepCompleted:
 			l.completed = l.call.Started
-		case !mayHaveEffect(f):
+		case f.Failure.Reported().Code == codes.SentBefore, !mayHaveRun(f): // the former was not made, since it had been made before a reset
 			l.possible = l.before
 		}
 	}
 	return nil
 }
 
-// mayHaveEffect reports whether a call may have been executed. One that had been made
-// before a reset was not.
-func mayHaveEffect(f history.CallEnded) bool {
-	switch {
-	case f.Unsent || f.Failure.Reported().Code == codes.SentBefore:
-		return false
-	case f.Status == history.StepCompleted:
-		return true
-	}
-	return !f.Failure.OfCall() || f.Failure.LeavesUnknown()
+// mayHaveRun reports whether a call may have been executed, now or before a reset.
+func mayHaveRun(f history.CallEnded) bool {
+	return !f.Unsent && (f.Status == history.StepCompleted || !f.Failure.OfCall() || f.Failure.LeavesUnknown())
 }
 
 // begins reports whether an activity is put on its way.
@@ -287,12 +280,11 @@ func (e *callFate) undid(made lastCall) {
 }
 
 func (e *callFate) otherEnded(f history.CallEnded) {
-	completed := f.Status == history.StepCompleted
 	switch f.Call {
 	case e.other:
-		e.otherSent = mayHaveEffect(f)
+		e.otherSent = mayHaveRun(f)
 	case e.undoes:
-		e.otherSent = e.otherSent && !completed
+		e.otherSent = e.otherSent && f.Status != history.StepCompleted
 	}
 }
 

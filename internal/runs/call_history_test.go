@@ -86,6 +86,10 @@ func TestEarlier(t *testing.T) {
 		}, true, false},
 		{"completed with other arguments", func(s *script) { s.complete(s.call("a", "other"), `{}`) }, false, true},
 		{"under way with other arguments", func(s *script) { s.call("a", "other") }, false, true},
+		{"completed with other arguments, and not made again so after a reset", func(s *script) {
+			s.complete(s.call("a", "other"), `{}`)
+			s.fail(s.call("a", "other"), Error{Code: codes.SentBefore, Category: codes.CategoryOutcomeUnknown})
+		}, false, true},
 		{"known to have failed with other arguments", func(s *script) {
 			s.fail(s.call("a", "other"), Error{Code: "tool_error", Category: codes.CategoryTool})
 		}, false, false},
