@@ -46,15 +46,16 @@ var (
 	waitingKey = temporal.NewSearchAttributeKeyKeyword(AttrWaiting)
 )
 
-// begin notes what an earlier execution has left: an open elicitation may be shown in any
-// way.
-func (bd *board) begin() {
+// newBoard knows what an earlier execution has left: an open elicitation may be shown in
+// any way.
+func newBoard(bd board) *board {
 	if len(bd.in.Open) == 0 {
 		bd.shown = &shown{}
 	}
 	if !bd.in.Continued {
 		bd.state = []byte("{}")
 	}
+	return &bd
 }
 
 // publish shows a status, and all else. What is shown already is not written again: each

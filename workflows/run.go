@@ -49,7 +49,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 	r.signals = &signals{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, trust: i.trust}
 	r.parent = newParent(o, r.tasks, r.signals, r.failures, r.elicitations)
 	r.scripts = &scripts{tasks: r.tasks, running: map[StepPath]*scriptHost{}}
-	r.board = &board{origin: o, tasks: r.tasks, elicitations: r.elicitations, signals: r.signals, holds: r.holds, scripts: r.scripts, failures: r.failures, parent: r.parent}
+	r.board = newBoard(board{origin: o, tasks: r.tasks, elicitations: r.elicitations, signals: r.signals, holds: r.holds, scripts: r.scripts, failures: r.failures, parent: r.parent})
 	r.gates = newGates(gates{origin: o, journal: r.journal, budget: r.budget, signals: r.signals, failures: r.failures, board: r.board, elicitations: r.elicitations, deadlines: r.deadlines})
 	results := newResults()
 	r.calls = &calls{
@@ -72,7 +72,6 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 // tie gives parts the references to parts that are made after them.
 func (r *run) tie() {
 	r.board.steps = r.steps
-	r.board.begin()
 	r.budget.ending = func() bool { return r.failures.why() != nil || r.steps.skips() }
 	r.signals.changed, r.holds.changed = r.board.publishNow, r.board.showHolds
 	r.gates.passOn = r.relay.passOn

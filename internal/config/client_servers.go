@@ -78,7 +78,7 @@ func byName(servers *yaml.Node) *yaml.Node {
 // urlKeys are how clients call the URL of a server.
 var urlKeys = []string{"url", "serverUrl", "httpUrl"}
 
-// noteUnread warns of what a client's file says of a server and is not taken over.
+// noteUnread warns of keys of a server in a client's file that are not taken over.
 func (s clientServer) noteUnread() {
 	warn := func(key string, format string) {
 		if node := child(s.node, key); node != nil {

@@ -31,7 +31,7 @@ func Read(t testing.TB, file string) []byte {
 	return Must(os.ReadFile(file))(t)
 }
 
-// Files are the files that match a pattern, of which there must be some.
+// Files are the files that match a pattern. At least one must match.
 func Files(t testing.TB, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob(pattern)

@@ -97,8 +97,8 @@ const (
 	TimedOut    = workflows.TimedOut
 )
 
-// Kinds of elicitations. A Compensation and a Reconciliation are for operators; Credentials wait for a credential that a request
-// of the caller may bring.
+// Kinds of elicitations. ForCaller is for the caller, a Compensation and a Reconciliation are
+// for operators; Credentials wait for a credential that a request of the caller may bring.
 const (
 	ForCaller      = workflows.ForCaller
 	Compensation   = workflows.Compensation

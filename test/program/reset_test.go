@@ -243,8 +243,8 @@ func TestAttackResetOfWhatWasUndone(t *testing.T) {
 	}
 }
 
-// Where nobody knows whether what was undone has been done anew, it is not undone again: a
-// person decides.
+// A call that was undone may have been made anew, with an unknown outcome: it is not undone
+// again, and a person decides.
 func TestAttackResetOfWhatMayBeDoneAnew(t *testing.T) {
 	t.Parallel()
 	u := startUndoing(t)

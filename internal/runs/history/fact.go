@@ -58,12 +58,12 @@ type CallEnded struct {
 	Unsent  bool    // no worker has taken it up
 	Quick   bool    // it was executed inside the workflow task: there was no CallStarted
 
-	before time.Time // when it ended, if that was before the moment that says so; zero = then
+	before time.Time // when it ended, if the history reports that later; zero = at that moment
 	result *commonpb.Payloads
 	codec  codec
 }
 
-// At is when the call ended, of which a moment says so.
+// At is when the call ended; moment is when the history reports it.
 func (c CallEnded) At(moment time.Time) time.Time {
 	if c.before.IsZero() {
 		return moment
