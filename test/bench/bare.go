@@ -29,6 +29,7 @@ type bare struct {
 	worker worker.Worker
 	runs   atomic.Int64
 	hops   *hops
+	gates  sync.Map // of runs that call tools, by ID: a chan struct{}, closed when the run is at its gate
 }
 
 // A manner is how a bare workflow makes its calls.
@@ -56,6 +57,7 @@ func newBare(ctx context.Context, dir, backend string) (*bare, error) {
 	w.RegisterWorkflowWithOptions(bareWorkflow, workflow.RegisterOptions{Name: "Bare"})
 	w.RegisterActivityWithOptions(nothing, activity.RegisterOptions{Name: "Nothing"})
 	b := &bare{server: server, client: c, worker: w}
+	w.RegisterActivityWithOptions(b.atGate, activity.RegisterOptions{Name: "AtGate"})
 	if b.hops, err = newHops(ctx, b, backend); err == nil {
 		w.RegisterActivityWithOptions(b.hops.call, activity.RegisterOptions{Name: "Call"})
 		err = w.Start()
@@ -76,6 +78,15 @@ func (b *bare) close() {
 }
 
 func nothing(context.Context, int) (int, error) { return 0, nil }
+
+// atGate tells who waits for it that a run is at its gate, which is the cheapest way: in
+// the process.
+func (b *bare) atGate(ctx context.Context) error {
+	if at, ok := b.gates.LoadAndDelete(activity.GetInfo(ctx).WorkflowExecution.ID); ok {
+		close(at.(chan struct{}))
+	}
+	return nil
+}
 
 // bareWorkflow has the shape that it is told to have.
 func bareWorkflow(ctx workflow.Context, shape string, m manner) error {
@@ -99,10 +110,14 @@ func bareWorkflow(ctx workflow.Context, shape string, m manner) error {
 		if err := inParallel(ctx, 1, 1, echo); err != nil {
 			return err
 		}
-		workflow.GetSignalChannel(ctx, "go").Receive(ctx, nil)
 		if m.Calls {
 			m.Local = false // the write is unsafe
+			ask := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute})
+			if err := workflow.ExecuteLocalActivity(ask, "AtGate").Get(ctx, nil); err != nil {
+				return err
+			}
 		}
+		workflow.GetSignalChannel(ctx, "go").Receive(ctx, nil)
 		return inParallel(ctx, 1, 1, call("count", map[string]any{"key": "k"}))
 	}
 	return fmt.Errorf("unknown shape %q", shape)
@@ -192,14 +207,26 @@ func (b *bare) throughput(ctx context.Context, name string, m manner, callers in
 // proceed answers at once.
 func proceed(context.Context) error { return nil }
 
-// run starts one workflow and waits for its result. An approval goes on after decide.
+// run starts one workflow and waits for its result. An approval goes on after decide, which
+// is called when the run is at its gate, or at once where its activities do nothing.
 func (b *bare) run(ctx context.Context, name string, m manner, decide func(context.Context) error) error {
 	id := fmt.Sprintf("bare-%d", b.runs.Add(1))
+	at := make(chan struct{})
+	if name == "approval" && m.Calls {
+		b.gates.Store(id, at)
+	} else {
+		close(at)
+	}
 	run, err := b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue, EnableEagerStart: true}, "Bare", name, m)
 	if err != nil {
 		return err
 	}
 	if name == "approval" {
+		select {
+		case <-at:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		if err := decide(ctx); err != nil {
 			return err
 		}
