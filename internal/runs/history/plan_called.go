@@ -99,7 +99,7 @@ func (r *planner) checkCalled() error {
 		}
 		n, loop := r.program.At(path)
 		e := r.was.Entries[path]
-		if n == nil || r.staysFailed(path, n, loop, e) {
+		if n == nil || r.wentOnAfter(path, n, loop, e) {
 			continue
 		}
 		return fmt.Errorf("run %s: run %s, which step %s called, was deleted at Temporal. "+
@@ -108,16 +108,16 @@ func (r *planner) checkCalled() error {
 	return nil
 }
 
-// staysFailed says whether a step that has called a run stays as it is: that failed,
+// wentOnAfter reports whether a step that has called a run stays as it is: that failed,
 // the run above went on, and nothing is otherwise now.
-func (r *planner) staysFailed(path workflows.StepPath, n, loop *definitions.Node, e record.Entry) bool {
+func (r *planner) wentOnAfter(path workflows.StepPath, n, loop *definitions.Node, e record.Entry) bool {
 	return e.Failure() != nil && (n.Step.Continues() || loop != nil && loop.Step.Continues()) && !r.choice.mayBeOther(path) && !r.choice.again[path.Top()]
 }
 
 // keepCalled adds the plan for a called run to the journal, if there is one.
 func (r *planner) keepCalled(path workflows.StepPath, n, loop *definitions.Node, e record.Entry) (kept bool, err error) {
 	plan, was := r.called[path], ChildAt(r.was, path)
-	if plan == nil || plan.Gone || !plan.UnderWay && callsAnother(n, was) || n.Step.Workflow == "" && !inScript(n, path) || r.choice.undone[path] || r.staysFailed(path, n, loop, e) {
+	if plan == nil || plan.Gone || !plan.UnderWay && callsAnother(n, was) || n.Step.Workflow == "" && !inScript(n, path) || r.choice.undone[path] || r.wentOnAfter(path, n, loop, e) {
 		return false, nil
 	}
 	exact := false
