@@ -18,7 +18,6 @@ type lone struct {
 	token  []byte
 	run    *commonpb.WorkflowExecution
 	mark   mark
-	since  time.Time
 	signal func(ctx context.Context, name string) error
 }
 
@@ -26,7 +25,7 @@ type lone struct {
 func (g *Guard) lone(temporal workflowservice.WorkflowServiceClient, req *workflowservice.PollWorkflowTaskQueueRequest, task *workflowservice.PollWorkflowTaskQueueResponse, record *Record) *lone {
 	g.mu.Lock()
 	g.tries++
-	only := &lone{token: task.GetTaskToken(), run: task.GetWorkflowExecution(), mark: mark{record.task(), try{g.process, g.tries}}, since: time.Now()}
+	only := &lone{token: task.GetTaskToken(), run: task.GetWorkflowExecution(), mark: mark{record.task(), try{g.process, g.tries}}}
 	g.mu.Unlock()
 	only.signal = func(ctx context.Context, name string) error {
 		_, err := temporal.SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
@@ -60,7 +59,7 @@ func (g *Guard) answered(token []byte, completed bool) {
 		return
 	}
 	g.only = nil
-	survived := completed || !g.mayCompute(only)
+	survived := completed || !g.endless[only.mark.Number]
 	g.mu.Unlock()
 	if survived {
 		g.survived(only)
@@ -73,7 +72,7 @@ func (g *Guard) abandoned() {
 	g.mu.Lock()
 	only := g.only
 	g.only = nil
-	survived := only != nil && !g.mayCompute(only)
+	survived := only != nil && !g.endless[only.mark.Number]
 	g.mu.Unlock()
 	if survived {
 		g.busy.Go(func() { g.survived(only) })
@@ -91,24 +90,6 @@ func (g *Guard) Stopped() {
 		g.abandoned()
 	}
 	g.busy.Wait()
-}
-
-// mayCompute reports whether the code of a failed task may still be running, and taking
-// memory, and notes that it may.
-func (g *Guard) mayCompute(only *lone) bool {
-	if g.o.Computing == 0 || time.Since(only.since) < g.o.Computing {
-		return false
-	}
-	g.endless[only.mark.Number] = true
-	return true
-}
-
-// isEndless reports whether the code of a try of this process may still be running. The
-// process has survived its other tries, or executes one of them.
-func (g *Guard) isEndless(number int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.endless[number]
 }
 
 // survived sends the mark that the worker has survived a task. Without it, other workers

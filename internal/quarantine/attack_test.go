@@ -85,7 +85,7 @@ func work(address string) error {
 		return err
 	}
 	c, err := client.Dial(client.Options{
-		HostPort: address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		HostPort: address, Logger: g.Logger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))),
 		ConnectionOptions: client.ConnectionOptions{TLS: pair.Client(), DialOptions: options},
 	})
 	if err != nil {
@@ -164,6 +164,20 @@ var workflowsByName = map[string]any{
 			time.Sleep(3 * time.Second)
 		}
 		return nil
+	},
+	// replays does, too, but yields, and then fails, as a task does that Temporal has
+	// given out again meanwhile.
+	"replays": func(ctx workflow.Context, _ int) error {
+		if slowness.Add(1) > 5 {
+			return nil
+		}
+		for range 10 {
+			time.Sleep(300 * time.Millisecond)
+			other := workflow.NewChannel(ctx)
+			workflow.Go(ctx, func(ctx workflow.Context) { other.Close() })
+			other.Receive(ctx, nil)
+		}
+		panic("the history goes on")
 	},
 	// waits is a run that does no harm.
 	"waits": func(ctx workflow.Context, times int) error {

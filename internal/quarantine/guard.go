@@ -35,9 +35,7 @@ type Options struct {
 	// Limit is how many workers may be lost while they execute a workflow task alone,
 	// before its run is quarantined. 0 = DefaultLimit.
 	Limit int
-	// Computing is how long the worker lets a run compute between two waits. Code that
-	// computes for longer cannot be stopped, so a task that fails after this time
-	// counts as lost.
+	// Computing is how long the worker lets a run compute between two waits.
 	Computing time.Duration
 	// Full reports whether the worker has no memory for tasks under way with values of
 	// so many bytes; they are executed one after the other then. nil = there is always.
@@ -60,7 +58,7 @@ type Guard struct {
 	mu      sync.Mutex
 	only    *lone          // the task that is executed alone; nil = none, or it was answered
 	tries   int            // executions alone so far
-	endless map[int]bool   // tries whose code may still be running
+	endless map[int]bool   // tries whose code is still running
 	stopped bool           // the worker takes no more tasks
 	busy    sync.WaitGroup // tasks being taken, and marks being sent
 }

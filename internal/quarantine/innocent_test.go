@@ -18,6 +18,18 @@ func TestSlowIsNoLoss(t *testing.T) {
 	}
 }
 
+// TestLongReplayIsNoLoss has the same of a task that yields again and again, such as the
+// replay of a long history, and fails after longer than a run may compute between two waits.
+func TestLongReplayIsNoLoss(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "QUARANTINE_IMPATIENT=1")
+	b.start("replays", "long", 0)
+	b.awaitStatus("long", completed)
+	if n := b.signals("long", quarantine.BegunSignal); n < 3 || b.died() != 0 {
+		t.Errorf("it was executed alone %d times, and %d workers died", n, b.died())
+	}
+}
+
 // TestKilledBesideTheRun has a worker end for another reason while it executes a suspect
 // alone: the run continues with the next worker.
 func TestKilledBesideTheRun(t *testing.T) {

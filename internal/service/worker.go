@@ -28,7 +28,7 @@ import (
 const busyLimit = 8 * time.Second
 
 // largeBusyLimit is the same where runs hold large values; see
-// runs.largeTaskLimit.
+// workflows.LongTask.
 const largeBusyLimit = 25 * time.Second
 
 // busy is how long a run may compute between two waits.
@@ -39,7 +39,7 @@ func busy(largeValues bool) time.Duration {
 	return busyLimit
 }
 
-// NewGuard puts a guard on the connection of a new worker, which quarantines a run when
+// NewGuard puts a guard on the connection and the logger of a new worker, which quarantines a run when
 // limit workers were lost that executed it alone. Keys check the operators' signals.
 func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys, metrics *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	g := quarantine.New(quarantine.Options{
@@ -47,6 +47,7 @@ func NewGuard(o *client.Options, limit int, largeValues bool, keys *secrets.Keys
 		Keys: keys, Alone: metrics.RunExecutedAlone, Quarantined: metrics.RunQuarantined, Logger: log,
 	})
 	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, g.DialOption())
+	o.Logger = g.Logger(o.Logger)
 	return g
 }
 
