@@ -29,6 +29,9 @@ func (b *bench) firstExecution() workflows.RunInput {
 	if err := b.env.GetWorkflowError(); !errors.As(err, &next) {
 		b.t.Fatalf("got %v, want to continue as new", err)
 	}
+	if next.WorkflowTaskTimeout != workflows.LongTask {
+		b.t.Errorf("a workflow task of the next execution may take %s", next.WorkflowTaskTimeout)
+	}
 	var in workflows.RunInput
 	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
 		b.t.Fatal(err)

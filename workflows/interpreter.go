@@ -132,7 +132,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	for _, part := range []interface{ next(*RunInput) }{r.sent, r.holds, r.elicitations, r.signals, r.children} {
 		part.next(&next)
 	}
-	return workflow.NewContinueAsNewError(ctx, next.WorkflowType(), next)
+	return workflow.NewContinueAsNewError(workflow.WithWorkflowTaskTimeout(ctx, LongTask), next.WorkflowType(), next)
 }
 
 // finish makes the result of a run whose steps have all settled.

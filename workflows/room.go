@@ -1,8 +1,17 @@
 package workflows
 
 import (
+	"time"
+
 	"go.temporal.io/sdk/workflow"
 )
+
+// LongTask is how long a workflow task may take, of 10 s otherwise, of a run that
+// continues or holds large values: after the loss of its worker's cache the first one
+// replays the whole history, and that of a run with much under way takes its time, on a
+// busy machine most of all. After a kill -9 of its worker, another one takes the task up
+// when that has passed.
+const LongTask = 30 * time.Second
 
 // Limits of Temporal that would end a run without an error, or keep it from ever
 // continuing, and the interpreter's distance from them.

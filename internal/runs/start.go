@@ -138,11 +138,6 @@ func (s starter) startedAnyway(ctx context.Context, req StartRequest, id RunID, 
 // lookAfterStart is for how long a run is looked for whose start has failed.
 const lookAfterStart = 3 * time.Second
 
-// largeTaskLimit is how long a workflow task may take where runs hold large
-// values, for what is done with them. After a kill -9 of its worker, another one
-// takes the task up when that has passed.
-const largeTaskLimit = 30 * time.Second
-
 // taskLimit is how long a workflow task may take; 0 = Temporal's 10 s.
 func (s starter) taskLimit() time.Duration { return taskLimit(s.maxValue) }
 
@@ -150,7 +145,7 @@ func taskLimit(maxValue int) time.Duration {
 	if maxValue == 0 {
 		return 0
 	}
-	return largeTaskLimit
+	return workflows.LongTask
 }
 
 func newInput(id RunID, req StartRequest) workflows.RunInput {
