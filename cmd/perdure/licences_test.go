@@ -51,6 +51,27 @@ func TestLicences(t *testing.T) {
 	}
 }
 
+// The archives have the text of every licence that asks for that.
+func TestLicenceTexts(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("asks the go command")
+	}
+	cmd := exec.Command(".ci/licences", "texts")
+	cmd.Dir, cmd.Stderr = "../..", os.Stderr
+	texts := map[string]string{}
+	for part := range strings.SplitSeq(string(perduretest.Must(cmd.Output())(t)), "\n==== ") {
+		module, text, _ := strings.Cut(part, "\n")
+		texts[module] = strings.TrimSpace(text)
+	}
+	without := []string{"github.com/cactus/go-statsd-client/statsd", "github.com/nexus-rpc/nexus-proto-annotations"}
+	for _, module := range append(linked(t), "Go") {
+		if texts[module] == "" && !slices.Contains(without, module) {
+			t.Errorf("the licence of %s is missing", module)
+		}
+	}
+}
+
 // TestSBOM reads what this program was built of from its file.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
