@@ -22,10 +22,11 @@ const (
 	// middle of a call is given up.
 	heartbeatTimeout = 10 * time.Second
 
-	// localBudget is how long a read may take inside the workflow task. A
-	// slower one is called again as an activity of its own, so that it does
-	// not hold up the rest of the run.
+	// localBudget is how long a read may take inside the workflow task, and localShare
+	// which part of its time: a slower one is called again as an activity of its own, so
+	// that it does not hold up the rest of the run, and what it took is lost.
 	localBudget = 2 * time.Second
+	localShare  = 10
 )
 
 // MaxResultSize bounds the output of a tool and the result of a run, in bytes
@@ -67,6 +68,15 @@ func (cs *calls) perform(ctx workflow.Context, q request, call ToolCall, result 
 	})
 }
 
+// leftHere is the time that a read has inside the workflow task: all that is left where
+// none would be for an activity.
+func (q *request) leftHere() time.Duration {
+	if q.left() <= localBudget {
+		return q.left()
+	}
+	return min(localBudget, q.left()/localShare)
+}
+
 // performHere makes a call inside the workflow task.
 func (cs *calls) performHere(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
 	ended := cs.tasks.makeLocalRoom(ctx)
@@ -75,7 +85,7 @@ func (cs *calls) performHere(ctx workflow.Context, q request, call ToolCall, res
 		return err
 	}
 	lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		StartToCloseTimeout: min(localBudget, q.left()), Summary: callSummary(q.path, q.tool),
+		StartToCloseTimeout: q.leftHere(), Summary: callSummary(q.path, q.tool),
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
 	err := workflow.ExecuteLocalActivity(lctx, CallToolName, call).Get(ctx, result)
