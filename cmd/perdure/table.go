@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // A table takes lines whose cells end in tabs, and writes them as columns. On a terminal
-// it is not wider than that: a last cell for which no room is left goes to a line of its
-// own, and the widest columns but the first, which people copy, are cut.
+// it is not wider than that: the widest columns but the first, which people copy, are
+// cut, and a cell for which no room is left nevertheless begins a further line.
 type table struct {
 	to    io.Writer
 	width int  // in cells; 0 = any
@@ -50,7 +51,7 @@ func (t *table) Flush() error {
 		}
 		rows = append(rows, cells)
 	}
-	t.fit(columns, rows)
+	columns = t.fit(columns, rows)
 	var b strings.Builder
 	for _, cells := range rows {
 		b.WriteString(t.row(cells, columns) + "\n")
@@ -61,14 +62,15 @@ func (t *table) Flush() error {
 
 const (
 	columnGap   = 2
-	leastColumn = 12 // to which a column is cut, in cells
+	leastColumn = 19 // to which a column is cut, in cells: a time
+	leastCell   = 12 // of a last cell that is worth beginning on the line
 )
 
 // fit makes the widest columns narrower until the rows that have them all fit, with a
-// last cell that is short.
-func (t *table) fit(columns []int, rows [][]string) {
+// last cell that is short. Where they would not, they are as wide as they must be.
+func (t *table) fit(columns []int, rows [][]string) []int {
 	if t.width == 0 || t.wraps || len(columns) == 0 {
-		return
+		return columns
 	}
 	all := 0
 	for _, cells := range rows {
@@ -76,47 +78,57 @@ func (t *table) fit(columns []int, rows [][]string) {
 			all = max(all, cellsIn(cells[len(columns)]))
 		}
 	}
-	if all > leastColumn { // it goes below
+	if all > leastCell { // it goes below
 		all = 0
 	}
 	for _, c := range columns {
 		all += c + columnGap
 	}
+	fitted := slices.Clone(columns)
 	for ; all > t.width; all-- {
 		widest := 0
-		for i, c := range columns {
-			if i > 0 && c > leastColumn && (widest == 0 || c > columns[widest]) {
+		for i, c := range fitted {
+			if i > 0 && c > leastColumn && (widest == 0 || c > fitted[widest]) {
 				widest = i
 			}
 		}
-		if columns[widest] <= leastColumn {
-			return
+		if widest == 0 {
+			return columns
 		}
-		columns[widest]--
+		fitted[widest]--
 	}
+	return fitted
 }
 
 func (t *table) row(cells []string, columns []int) string {
 	var b strings.Builder
 	at, last := 0, len(cells)-1
 	for i, cell := range cells[:last] {
-		cell = clip(cell, columns[i])
-		b.WriteString(cell + strings.Repeat(" ", columns[i]-cellsIn(cell)+columnGap))
-		at += columns[i] + columnGap
+		width := columns[i]
+		if t.width > 0 && i > 0 {
+			width = min(width, max(t.width-columnGap, 1))
+			if at+width > t.width {
+				b.WriteString("\n" + strings.Repeat(" ", columnGap))
+				at = columnGap
+			}
+		}
+		cell = clip(cell, width)
+		b.WriteString(cell + strings.Repeat(" ", width-cellsIn(cell)+columnGap))
+		at += width + columnGap
 	}
 	if t.width == 0 {
 		return strings.TrimRight(b.String()+cells[last], " ")
 	}
-	least := 2 * leastColumn
+	least := 2 * leastCell
 	if t.wraps {
-		least = leastColumn
+		least = leastCell
 	}
 	if room := t.width - at; room < least && cellsIn(cells[last]) > room { // it goes below
 		b.WriteString("\n" + strings.Repeat(" ", columnGap))
 		at = columnGap
 	}
 	if t.wraps {
-		b.WriteString(strings.Join(wrapped(cells[last], max(t.width-at, leastColumn)), "\n"+strings.Repeat(" ", at)))
+		b.WriteString(strings.Join(wrapped(cells[last], max(t.width-at, leastCell)), "\n"+strings.Repeat(" ", at)))
 	} else {
 		b.WriteString(clip(cells[last], max(t.width-at, 1)))
 	}

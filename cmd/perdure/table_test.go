@@ -11,7 +11,7 @@ import (
 )
 
 // Columns line up, whatever the width of letters and with styles; on a terminal the
-// widest are cut until a line fits.
+// widest are cut until a line fits, and what does not fit then goes to the next.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	rows := "漢字\t" + yellow.mark("running", true) + "\t1s\n" +
@@ -65,10 +65,10 @@ ab    something that is very lo…  last
 	fmt.Fprint(w, "prepare_review/pzpuz2phwkkzr5m\tfailed\t2026-11-22 04:56\tada\tstep write: the server is gone\n"+
 		"call/8\twaiting\t2026-11-22 04:57\tada\tsum\n")
 	perduretest.NoError(t, w.Flush())
-	want = `prepare_review/pzpuz2phwkkzr5m  failed   2026-11-22 …  ada
-  step write: the server is gone
-call/8                          waiting  2026-11-22 …  ada
-  sum
+	want = `prepare_review/pzpuz2phwkkzr5m  failed   2026-11-22 04:56
+  ada  step write: the server is gone
+call/8                          waiting  2026-11-22 04:57
+  ada  sum
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
