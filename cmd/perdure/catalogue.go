@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/service"
 )
 
 // againstFlags name the tools to check definitions against.
@@ -25,7 +26,7 @@ func (f againstFlags) catalogue(ctx context.Context) (definitions.Tools, error) 
 	if err != nil {
 		return nil, err
 	}
-	known, err := toolsOf(listed)
+	known, err := toolsOf(listed.tools)
 	return known.find, err
 }
 
@@ -116,33 +117,23 @@ func (t remoteTool) known() (definitions.Tool, error) {
 	return tool, nil
 }
 
-func (f againstFlags) listedTools(ctx context.Context) ([]remoteTool, error) {
+func (f againstFlags) listedTools(ctx context.Context) (toolListing, error) {
 	if f.isServer() {
 		token, err := f.token()
 		if err != nil {
-			return nil, err
+			return toolListing{}, err
 		}
 		return allTools(ctx, target{url: f.Against, token: token})
 	}
 	data, err := os.ReadFile(f.Against)
 	if err != nil {
-		return nil, err
+		return toolListing{}, err
 	}
 	var tools []remoteTool
 	if err := json.Unmarshal(data, &tools); err != nil {
-		return nil, fmt.Errorf("%s is not a list of tools; write one with perdure tools --all -o json: %w", f.Against, err)
+		return toolListing{}, fmt.Errorf("%s is not a list of tools; write one with perdure tools --all -o json: %w", f.Against, err)
 	}
-	return tools, nil
-}
-
-// hidesTools reports whether rules of the server hide tools of backends from the caller.
-func (f againstFlags) hidesTools(ctx context.Context) bool {
-	token, err := f.token()
-	if err != nil || !f.isServer() {
-		return false
-	}
-	status, err := fetchStatus(ctx, target{url: f.Against, token: token})
-	return err == nil && status.Partial // else it is no perdure server
+	return toolListing{tools: tools}, nil
 }
 
 // shownTools returns the tools that an MCP server lists.
@@ -155,16 +146,22 @@ func shownTools(ctx context.Context, of target) ([]remoteTool, error) {
 	return s.tools(ctx)
 }
 
+// A toolListing is the tools of a server or a file.
+type toolListing struct {
+	tools  []remoteTool
+	status *service.ServerStatus // nil = they are not those of a perdure server
+}
+
 // allTools returns the tools that an MCP server lists. A perdure server adds what it
 // knows of backend tools, including hidden ones.
-func allTools(ctx context.Context, of target) ([]remoteTool, error) {
+func allTools(ctx context.Context, of target) (toolListing, error) {
 	tools, err := shownTools(ctx, of)
 	if err != nil {
-		return nil, err
+		return toolListing{}, err
 	}
 	status, err := fetchStatus(ctx, of)
 	if err != nil {
-		return tools, nil // not a perdure server
+		return toolListing{tools: tools}, nil
 	}
 	for _, more := range status.Tools {
 		i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == more.Name })
@@ -176,5 +173,5 @@ func allTools(ctx context.Context, of target) ([]remoteTool, error) {
 		t.Backend, t.Original, t.Effect, t.KeyArgument, t.Hidden = more.Backend, more.Original, more.Effect, more.KeyArgument, more.Hidden
 		t.OnUnknown, t.Probe = more.OnUnknown, more.Probe
 	}
-	return tools, nil
+	return toolListing{tools, status}, nil
 }

@@ -36,7 +36,7 @@ func (v validateCommand) knownTools(ctx context.Context) (*toolSource, error) {
 	from := againstFlags{Against: source.of, tokenFlags: v.tokenFlags}
 	listed, err := from.listedTools(ctx)
 	if err == nil {
-		source.byName, err = toolsOf(listed)
+		source.byName, err = toolsOf(listed.tools)
 	}
 	switch {
 	case err != nil && source.auto:
@@ -45,7 +45,7 @@ func (v validateCommand) knownTools(ctx context.Context) (*toolSource, error) {
 	case err != nil:
 		return nil, err
 	}
-	source.listed, source.part = listed, from.hidesTools(ctx)
+	source.listed, source.part = listed.tools, listed.status != nil && listed.status.Partial
 	return source, nil
 }
 

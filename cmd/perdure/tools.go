@@ -47,11 +47,7 @@ func (t toolsListCommand) Run(ctx context.Context, c *console) error {
 	if t.Effects {
 		return t.effects(ctx, c, of)
 	}
-	list := shownTools
-	if t.All {
-		list = allTools
-	}
-	tools, err := list(ctx, of)
+	tools, err := t.listed(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -65,6 +61,14 @@ func (t toolsListCommand) Run(ctx context.Context, c *console) error {
 	}
 	defer c.noteDown(ctx, of)
 	return w.Flush()
+}
+
+func (t toolsListCommand) listed(ctx context.Context, of target) ([]remoteTool, error) {
+	if !t.All {
+		return shownTools(ctx, of)
+	}
+	all, err := allTools(ctx, of)
+	return all.tools, err
 }
 
 func (t toolsListCommand) effects(ctx context.Context, c *console, of target) error {

@@ -29,10 +29,11 @@ func (t toolsShowCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	tools, err := allTools(ctx, of)
+	listed, err := allTools(ctx, of)
 	if err != nil {
 		return err
 	}
+	tools := listed.tools
 	i := slices.IndexFunc(tools, func(tool remoteTool) bool { return tool.Name == t.Name })
 	if i < 0 {
 		return (&server{url: of.url}).unknownTool(t.Name, tools)
@@ -41,8 +42,8 @@ func (t toolsShowCommand) Run(ctx context.Context, c *console) error {
 		return c.printJSON(tools[i])
 	}
 	var composites []service.CompositeStatus
-	if status, err := fetchStatus(ctx, of); err == nil { // otherwise it is no perdure server
-		composites = status.Composites
+	if listed.status != nil {
+		composites = listed.status.Composites
 	}
 	t.noteTarget(c)
 	return t.print(c, tools[i], composites)
