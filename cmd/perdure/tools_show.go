@@ -112,12 +112,27 @@ type parameter struct {
 	Name     string
 	Required bool
 
+	parameterSchema
+}
+
+// A parameterSchema is what is shown of a schema.
+type parameterSchema struct {
 	Type        json.RawMessage   `json:"type"`
+	Ref         string            `json:"$ref"`
+	AnyOf       []json.RawMessage `json:"anyOf"`
+	OneOf       []json.RawMessage `json:"oneOf"`
 	Description string            `json:"description"`
 	Default     json.RawMessage   `json:"default"`
+	Const       json.RawMessage   `json:"const"`
 	Enum        []json.RawMessage `json:"enum"`
 	Examples    []json.RawMessage `json:"examples"`
+
+	root json.RawMessage // in which Ref is
+	left *int            // how many more schemas are read, since they may refer to themselves
 }
+
+// mostSchemas are read of one argument.
+const mostSchemas = 100
 
 // parameters are those of a schema, in its order.
 func parameters(schema json.RawMessage) (list []parameter) {
@@ -129,29 +144,69 @@ func parameters(schema json.RawMessage) (list []parameter) {
 	_ = json.Unmarshal(root.Get("required"), &required)
 	properties, _ := definitions.ParseJSONObject(root.Get("properties"))
 	for _, p := range properties {
-		param := parameter{}
-		_ = json.Unmarshal(p.Value, &param) // what cannot be read is not shown
-		param.Name, param.Required = p.Name, slices.Contains(required, p.Name)
-		list = append(list, param)
+		left := mostSchemas
+		list = append(list, parameter{p.Name, slices.Contains(required, p.Name), parameterSchema{root: schema, left: &left}.read(p.Value)})
 	}
 	return list
 }
 
-func (p parameter) kind() string {
-	var one string
-	var several []string
-	switch {
-	case len(p.Enum) > 0:
-		return "one of " + p.choices()
-	case json.Unmarshal(p.Type, &one) == nil:
-		return cmp.Or(one, "any")
-	case json.Unmarshal(p.Type, &several) == nil:
-		return strings.Join(several, " or ")
+// read is a schema within this one.
+func (p parameterSchema) read(schema json.RawMessage) parameterSchema {
+	inner := parameterSchema{root: p.root, left: p.left}
+	if *p.left--; *p.left >= 0 {
+		_ = json.Unmarshal(schema, &inner) // what cannot be read is not shown
 	}
-	return "any"
+	return inner
 }
 
-func (p parameter) choices() string {
+// kinds are the types of the values that are allowed; nil = any.
+func (p parameterSchema) kinds() (all []string) {
+	var one string
+	alternatives := append(p.AnyOf, p.OneOf...)
+	switch {
+	case len(p.Enum) > 0:
+		return []string{"one of " + p.choices()}
+	case len(p.Const) > 0:
+		return []string{plainValue(p.Const)}
+	case json.Unmarshal(p.Type, &one) == nil && one != "":
+		return []string{one}
+	case json.Unmarshal(p.Type, &all) == nil:
+		return all
+	case p.Ref != "":
+		return p.read(referred(p.root, p.Ref)).kinds()
+	}
+	for _, schema := range alternatives {
+		kinds := p.read(schema).kinds()
+		if kinds == nil {
+			return nil
+		}
+		for _, kind := range kinds {
+			if !slices.Contains(all, kind) {
+				all = append(all, kind)
+			}
+		}
+	}
+	return all
+}
+
+// referred is the schema that a reference within another means; nil = it is not there.
+func referred(root json.RawMessage, ref string) json.RawMessage {
+	path, ok := strings.CutPrefix(ref, "#/")
+	for name := range strings.SplitSeq(path, "/") {
+		object, err := definitions.ParseJSONObject(root)
+		if !ok || err != nil {
+			return nil
+		}
+		root = object.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+	}
+	return root
+}
+
+func (p parameterSchema) kind() string {
+	return cmp.Or(strings.Join(p.kinds(), " or "), "any")
+}
+
+func (p parameterSchema) choices() string {
 	var choices []string
 	for _, e := range p.Enum {
 		choices = append(choices, plainValue(e))
@@ -193,13 +248,14 @@ func (t toolsShowCommand) example(schema json.RawMessage) string {
 	return b.String() + dataFlag(t.Data)
 }
 
-func (p parameter) sample() string {
+func (p parameterSchema) sample() string {
 	for _, values := range [][]json.RawMessage{p.Examples, {p.Default}, p.Enum} {
 		if len(values) > 0 && len(values[0]) > 0 {
 			return plainValue(values[0])
 		}
 	}
-	switch p.kind() {
+	first, _, _ := strings.Cut(p.kind(), " ")
+	switch first {
 	case "integer", "number":
 		return "1"
 	case "boolean":

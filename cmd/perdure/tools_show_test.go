@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/perdure/perdure/internal/perduretest"
 )
 
@@ -37,5 +39,34 @@ func TestToolsShowFits(t *testing.T) {
 	}
 	if words := strings.Join(strings.Fields(out.String()), " "); strings.Count(words, long) != 2 {
 		t.Error(out.String())
+	}
+}
+
+// TestToolsShowKinds reads the types of arguments where schemas have them: in what they
+// refer to, and in alternatives. One that refers to itself ends.
+func TestToolsShowKinds(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	tool := remoteTool{Name: "a_set", Backend: "a", Original: "set", Effect: "read", InputSchema: []byte(`{
+		"$defs": {"Item": {"type": "object"}, "a/b": {"enum": [7, 19]}, "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}, {"$ref": "#/$defs/Loop"}]}},
+		"required": ["item", "id"],
+		"properties": {
+			"item": {"$ref": "#/$defs/Item"}, "id": {"anyOf": [{"type": "integer"}, {"type": ["string", "null"]}, {"type": "null"}]},
+			"tax": {"$ref": "#/$defs/a~1b"}, "mode": {"const": "fast"}, "loop": {"$ref": "#/$defs/Loop"}, "gone": {"$ref": "other.json#/x"}, "open": {"oneOf": [{"type": "string"}, {}]}}}`)}
+	perduretest.NoError(t, (toolsShowCommand{}).print(&console{out: &out}, tool, nil))
+	_, got, _ := strings.Cut(out.String(), "\narguments\n")
+	want := `  item*  object
+  id*    integer or string or null
+  tax    one of 7, 19
+  mode   fast
+  loop   any
+  gone   any
+  open   any
+
+example
+  perdure call a_set 'item={}' id=1
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
