@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/scaffold"
 	"github.com/perdure/perdure/internal/store"
@@ -23,9 +25,29 @@ type backendAddCommand struct {
 	Config  string            `help:"Configuration file to extend, created if it does not exist. Default: perdure.yaml." default:"perdure.yaml" placeholder:"FILE"`
 	Env     map[string]string `help:"Environment variable for the program, NAME=VALUE. A value that may be secret becomes a variable of perdure's environment. Repeatable." placeholder:"NAME=VALUE"`
 	PassEnv []string          `help:"Variable of perdure's environment that the program gets. Repeatable." placeholder:"NAME" sep:"none"`
-	Header  map[string]string `help:"Header for each request, such as 'Authorization=Bearer ${env:TOKEN}'. Repeatable." placeholder:"NAME=VALUE" mapsep:"none"`
+	Header  headersFlag       `help:"Header for each request, such as 'Authorization=Bearer ${env:TOKEN}'. Repeatable." placeholder:"NAME=VALUE"`
 	Away    bool              `help:"Add the server even if it does not answer, without effect classes."`
 	Dir     string            `help:"Directory in which the program runs." placeholder:"DIR"`
+}
+
+// headersFlag are headers, each NAME=VALUE or, as curl has it, NAME: VALUE.
+type headersFlag map[string]string
+
+// Decode reads one. Its value may be a secret, so it is not in the error.
+func (h *headersFlag) Decode(ctx *kong.DecodeContext) error {
+	var header string
+	if err := ctx.Scan.PopValueInto("header", &header); err != nil {
+		return err
+	}
+	at := strings.IndexAny(header, "=:")
+	if at < 1 {
+		return errors.New("write NAME=VALUE")
+	}
+	if *h == nil {
+		*h = headersFlag{}
+	}
+	(*h)[strings.TrimSpace(header[:at])] = strings.TrimSpace(header[at+1:])
+	return nil
 }
 
 func (backendAddCommand) Help() string {
@@ -45,33 +67,33 @@ func (b backendAddCommand) Run(ctx context.Context, c *console) error {
 	}
 	set := scaffold.Of(b.server())
 	t := newTakeOver(b.takeOverFlags, c, set)
+	t.needs = !b.Away
+	b.noteArguments(c)
+	if creates {
+		return t.begin(ctx, b.Config)
+	}
+	if _, err := scaffold.Extend(string(text), set.Servers[0], nil); err != nil { // before anything is started
+		return b.byHand(c, set, err)
+	}
 	name, err := workingName()
 	if err != nil {
 		return err
 	}
-	if !creates { // what cannot be extended is said before anything is started
-		if _, err := scaffold.Extend(string(text), set.Servers[0], nil); err != nil {
-			return b.byHand(c, set, err)
-		}
-	}
 	if err := t.propose(ctx, set.Configuration(name, nil, nil)); err != nil {
 		return err
-	}
-	if server := t.report.Servers[0]; !server.Connected && !b.Away {
-		return fmt.Errorf("%s did not answer, so nothing was written; correct the command or URL, or add it as it is with --away", server.Name)
-	}
-	if creates {
-		files := append([]textFile{{b.Config, set.Configuration(name, t.report.Effects, t.connectErrors())}}, schemaFiles()...)
-		if err := t.write(files); err != nil {
-			return err
-		}
-		return t.conclude(b.Config, nil)
 	}
 	if err := b.extend(set.Servers[0], t.report.Effects); err != nil {
 		return b.byHand(c, set, err)
 	}
 	t.report.Written = append(t.report.Written, b.Config)
 	return t.conclude(b.Config, nil)
+}
+
+// noteArguments says that --yes at the end of a command is not perdure's.
+func (b backendAddCommand) noteArguments(c *console) {
+	if last := b.Target[len(b.Target)-1]; !b.Yes && len(b.Target) > 1 && (last == "--yes" || last == "-y") {
+		c.notef("%s is an argument of %s, since it is behind --; to confirm, write it before", last, b.Target[0])
+	}
 }
 
 // extend adds the server to the configuration as it is now, since others may have

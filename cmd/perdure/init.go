@@ -63,23 +63,30 @@ func (i initCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	t := newTakeOver(i.takeOverFlags, c, set)
+	return newTakeOver(i.takeOverFlags, c, set).begin(ctx, scaffold.ConfigFile)
+}
+
+// begin writes a first configuration of the servers, and a first composite tool unless
+// there is one.
+func (t *takeOver) begin(ctx context.Context, file string) error {
 	name, err := workingName()
 	if err != nil {
 		return err
 	}
-	if err := t.propose(ctx, set.Configuration(name, nil, nil)); err != nil {
+	if err := t.propose(ctx, t.set.Configuration(name, nil, nil)); err != nil {
 		return err
 	}
-	composite := scaffold.Compose(t.tools, t.report.Effects)
-	files := i.texts(set.Configuration(name, t.report.Effects, t.connectErrors()), composite)
-	if err := t.write(files); err != nil {
+	var composite *scaffold.Composite
+	if absent(definitionFile, testFile) == nil {
+		composite = scaffold.Compose(t.tools, t.report.Effects)
+	}
+	if err := t.write(texts(file, t.set.Configuration(name, t.report.Effects, t.connectErrors()), composite)); err != nil {
 		return err
 	}
-	if err := t.check(config.Sources{Config: scaffold.ConfigFile, Definitions: definitionsOf(composite)}, composite); err != nil {
+	if err := t.check(config.Sources{Config: file, Definitions: definitionsOf(composite)}, composite); err != nil {
 		return err
 	}
-	return t.conclude(scaffold.ConfigFile, composite)
+	return t.conclude(file, composite)
 }
 
 func definitionsOf(composite *scaffold.Composite) []string {
@@ -109,9 +116,9 @@ func (i initCommand) read(c *console) (*scaffold.Set, error) {
 	return set, nil
 }
 
-// texts are the files of a first configuration, by name.
-func (initCommand) texts(configuration string, composite *scaffold.Composite) []textFile {
-	files := append([]textFile{{scaffold.ConfigFile, configuration}}, schemaFiles()...)
+// texts are a first configuration, in a file, and the files beside it.
+func texts(file, configuration string, composite *scaffold.Composite) []textFile {
+	files := append([]textFile{{file, configuration}}, schemaFiles()...)
 	if composite != nil {
 		files = append(files, textFile{definitionFile, composite.Definition}, textFile{testFile, composite.Test})
 	}

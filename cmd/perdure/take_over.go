@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type takeOver struct {
 	console *console
 	form    *terminalForm
 	set     *scaffold.Set
+	needs   bool // all servers must answer
 	tools   []backends.Tool
 	report  takeOverReport
 }
@@ -95,6 +97,9 @@ func (t *takeOver) propose(ctx context.Context, configuration string) error {
 		return err
 	}
 	t.note(statuses)
+	if err := t.allAnswer(); err != nil {
+		return err
+	}
 	t.take(tools)
 	if err := t.override(); err != nil {
 		return err
@@ -132,7 +137,32 @@ func (t *takeOver) note(statuses []backends.Status) {
 			s.Error = cmp.Or(s.Error, "it does not answer within "+t.Wait.String())
 			t.console.notef("%s does not answer: %s", s.Name, s.Error)
 		}
+		for _, name := range slices.Sorted(maps.Keys(status.LeftOut)) {
+			t.leaveOut(name, s.Name, status.LeftOut[name])
+		}
 	}
+}
+
+// allAnswer fails if a server that must answer does not.
+func (t *takeOver) allAnswer() error {
+	for i, s := range t.report.Servers {
+		if s.Connected || !t.needs {
+			continue
+		}
+		correct := "correct the command"
+		if t.set.Servers[i].URL != "" {
+			correct = "correct the URL, give it the credential that it wants with --header 'Authorization=Bearer ${env:TOKEN}'"
+		}
+		return fmt.Errorf("%s did not answer, so nothing was written; %s, or add it as it is with --away", s.Name, correct)
+	}
+	return nil
+}
+
+// leaveOut says that a tool of a server, whose name is quoted, is left out.
+func (t *takeOver) leaveOut(tool, server, why string) {
+	note := fmt.Sprintf("left out the tool %s of %s: %s", tool, server, why)
+	t.report.Notes = append(t.report.Notes, note)
+	t.console.notef("%s", note)
 }
 
 // take proposes classes for the tools that a step can call. The name of another may be
@@ -140,9 +170,7 @@ func (t *takeOver) note(statuses []backends.Status) {
 func (t *takeOver) take(tools []backends.Tool) {
 	for _, tool := range tools {
 		if !definitions.IsToolName(tool.Name) {
-			note := fmt.Sprintf("left out the tool %q of %s: no step can call a tool of that name", tool.Original, tool.Backend)
-			t.report.Notes = append(t.report.Notes, note)
-			t.console.notef("%s", note)
+			t.leaveOut(strconv.Quote(tool.Original), tool.Backend, "no step can call a tool of that name")
 			continue
 		}
 		t.tools = append(t.tools, tool)

@@ -77,3 +77,14 @@ func TestAttackNamesOfTools(t *testing.T) {
 		t.Errorf("the notes are %q", taken.report.Notes)
 	}
 }
+
+// Tools that a server has and steps cannot call are named, with the reason.
+func TestToolsLeftOutAreNamed(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	taken := newTakeOver(takeOverFlags{}, &console{out: &out, err: &errs, exact: &out, screen: &errs}, scaffold.Of(&config.Server{Name: "be", Transport: "stdio", Command: "be"}))
+	taken.note([]backends.Status{{Name: "be", Up: true, LeftOut: map[string]string{`"delete item"`: "its name has white space in it"}}})
+	if want := `left out the tool "delete item" of be: its name has white space in it`; strings.TrimSpace(errs.String()) != want || len(taken.report.Notes) != 1 {
+		t.Errorf("it says %s", errs.String())
+	}
+}

@@ -103,16 +103,16 @@ type backend struct {
 	*dialer
 	sessions *sessions
 	health   *health
-	leftOut  map[string]string // tools omitted, with reasons, by name; of the supervisor
 	// published is called by the supervisor after tools has changed.
 	published func()
 	kick      chan struct{}     // makes the supervisor try, or list, now
 	listings  Listings          // nil = none
 	listed    chan []listedTool // to be kept
 
-	mu    sync.Mutex
-	rules effectRules
-	tools []Tool // last known, kept while the backend is down, also from before the start; nil = none
+	mu      sync.Mutex
+	leftOut map[string]string // tools omitted, with reasons, by name
+	rules   effectRules
+	tools   []Tool // last known, kept while the backend is down, also from before the start; nil = none
 }
 
 func newBackend(cfg Config, answers *web.Bodies, logger *slog.Logger, published func()) *backend {
@@ -283,13 +283,13 @@ func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, e
 func (b *backend) publish(listed *listing) (ttl time.Duration) {
 	tools, leftOut := b.cfg.toolsOf(listed.tools)
 	b.mu.Lock()
-	b.tools = b.rules.classify(tools)
+	known := b.leftOut
+	b.tools, b.leftOut = b.rules.classify(tools), leftOut
 	b.mu.Unlock()
-	if len(leftOut) > 0 && !maps.Equal(b.leftOut, leftOut) {
+	if len(leftOut) > 0 && !maps.Equal(known, leftOut) {
 		names := slices.Sorted(maps.Keys(leftOut))
 		b.logger.Warn("ignoring tools of the backend", "tools", len(names), "first", names[0], "reason", leftOut[names[0]])
 	}
-	b.leftOut = leftOut
 	b.published()
 	b.keep(listed.tools)
 	return bounded(listed.ttl)
@@ -338,7 +338,14 @@ func (b *backend) offered() []Tool {
 	return b.tools
 }
 
-func (b *backend) status() Status { return b.health.status(b.cfg.Name, len(b.offered())) }
+func (b *backend) status() Status {
+	b.mu.Lock()
+	tools, leftOut := len(b.tools), b.leftOut
+	b.mu.Unlock()
+	st := b.health.status(b.cfg.Name, tools)
+	st.LeftOut = leftOut
+	return st
+}
 
 // stop ends all sessions and with them the calls under way.
 func (b *backend) stop() {

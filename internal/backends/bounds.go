@@ -60,7 +60,10 @@ func (l listedTool) unfit() string {
 		return "its name is no text"
 	}
 	for _, r := range l.Name {
-		if !unicode.IsGraphic(r) || unicode.IsSpace(r) {
+		if unicode.IsSpace(r) {
+			return "its name has white space in it"
+		}
+		if !unicode.IsGraphic(r) {
 			return fmt.Sprintf("its name has %U in it, which cannot be seen", r)
 		}
 	}

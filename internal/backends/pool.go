@@ -42,12 +42,13 @@ type Pool struct {
 type Status struct {
 	Name            string
 	Up              bool
-	Tried           bool      // the first try to connect has ended
-	Error           string    // why it is down; "" when up
-	Err             error     // the same; nil when up
-	Tools           int       // how many it listed last
-	Since           time.Time // when it went up or down
-	ProtocolVersion string    // negotiated last; "" if it never was up
+	Tried           bool              // the first try to connect has ended
+	Error           string            // why it is down; "" when up
+	Err             error             // the same; nil when up
+	Tools           int               // how many it listed last, without those left out
+	LeftOut         map[string]string // why, by name
+	Since           time.Time         // when it went up or down
+	ProtocolVersion string            // negotiated last; "" if it never was up
 }
 
 // New checks the configuration and makes a pool for Start. An error names the backend and

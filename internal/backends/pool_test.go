@@ -567,3 +567,15 @@ func TestReconfigure(t *testing.T) {
 		t.Error("an error has changed the names of tools")
 	}
 }
+
+// The status of a backend has the tools that are left out, with reasons.
+func TestStatusOfToolsLeftOut(t *testing.T) {
+	t.Parallel()
+	s := newTestServer()
+	s.add("delete item", s.echo)
+	p := open(t, httpConfig(serve(t, eras[0].handler(s)).URL))
+	st := p.Status()[0]
+	if why := st.LeftOut[`"delete item"`]; why != "its name has white space in it" || len(st.LeftOut) != 1 || st.Tools != len(p.Tools()) {
+		t.Errorf("the status is %+v", st)
+	}
+}
