@@ -24,6 +24,9 @@ type CheckOptions struct {
 	// then Definitions.
 	All Definitions
 
+	// Offered are composite tools that are there besides, of which no more is known.
+	Offered []string
+
 	// MaxDepth bounds the depth of composite tools that call each other; 0 =
 	// MaxWorkflowDepth.
 	MaxDepth int
@@ -42,7 +45,7 @@ type CheckOptions struct {
 func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	var diags Diagnostics
 	find := opts.among(defs)
-	around := &surroundings{tools: opts.Tools, definitions: find, depths: map[*Definition]int{}, names: namesOf(defs), maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth),
+	around := &surroundings{tools: opts.Tools, definitions: find, depths: map[*Definition]int{}, names: namesOf(defs), offered: opts.Offered, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth),
 		permission: opts.Permission, allTools: opts.AllTools, all: opts.list(defs)}
 	first, offered := make(map[string]*Definition, len(defs)), map[string]*Definition{}
 	for _, d := range defs {
@@ -139,6 +142,7 @@ type surroundings struct {
 	definitions Definitions
 	depths      map[*Definition]int // of those looked at, as depth gives them
 	names       []string            // of all definitions checked together
+	offered     []string            // of other composite tools
 	maxDepth    int                 // of composite tools that call each other
 	permission  Permission
 	allTools    func() []Tool

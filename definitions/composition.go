@@ -141,14 +141,23 @@ func (c *callCheck) meant(workflow string) string {
 			return ", but a tool of a backend, which a step calls with tool"
 		}
 	}
-	others := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return name == c.def.Name })
+	others := slices.DeleteFunc(slices.Concat(c.names, c.offered), func(name string) bool { return name == c.def.Name })
 	return template.DidYouMean(ref.Name, others)
+}
+
+// isOffered reports whether a reference is to a composite tool of which no more is known.
+func (c *callCheck) isOffered(workflow string) bool {
+	ref, err := ParseReference(workflow)
+	return err == nil && slices.Contains(c.offered, ref.Name)
 }
 
 // mayCall gives the composite tool of a call, or reports why the definition cannot
 // call it: it is unknown, it calls back, or it calls others too deep.
 func (c *callCheck) mayCall(n node, at string, pos Position, workflow string) (*Definition, bool) {
 	other, ok := c.definitions.Find(workflow)
+	if !ok && c.isOffered(workflow) {
+		return nil, false
+	}
 	if !ok {
 		c.report(at, pos, SeverityWarning, "unknown-workflow", "%s: composite tool %q not found here%s; the definition is not offered without it", n.label, workflow, c.meant(workflow))
 		return nil, false

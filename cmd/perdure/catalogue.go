@@ -30,10 +30,15 @@ func (f againstFlags) catalogue(ctx context.Context) (definitions.Tools, error) 
 	return known.find, err
 }
 
-// toolsOf finds listed tools by their names, and by those at their backends.
+// toolsOf finds listed tools that a step can call, by their names and by those at their
+// backends. Where some are of backends, the others are those of a perdure server.
 func toolsOf(listed []remoteTool) (toolsByName, error) {
 	byName := make(toolsByName, len(listed))
+	ofBackends := slices.ContainsFunc(listed, func(t remoteTool) bool { return t.Backend != "" })
 	for _, t := range listed {
+		if ofBackends && t.Backend == "" {
+			continue
+		}
 		tool, err := t.known()
 		if err != nil {
 			return nil, err

@@ -49,8 +49,17 @@ func (v validateCommand) knownTools(ctx context.Context) (*toolSource, error) {
 	return source, nil
 }
 
-// check checks what was loaded against the tools.
-func (s *toolSource) check(found *config.Loaded) definitions.Diagnostics {
+// check checks what was loaded against the tools, and adds to what was found without them.
+func (s *toolSource) check(found *config.Loaded, without definitions.Diagnostics) definitions.Diagnostics {
+	diags := s.against(found)
+	if diags == nil {
+		return without
+	}
+	return append(slices.DeleteFunc(without, func(d definitions.Diagnostic) bool { return d.Check == "unknown-workflow" }), diags...)
+}
+
+// against is what is wrong beside the tools; nil = they were not checked.
+func (s *toolSource) against(found *config.Loaded) definitions.Diagnostics {
 	if s.listed == nil {
 		return nil
 	}
@@ -60,11 +69,12 @@ func (s *toolSource) check(found *config.Loaded) definitions.Diagnostics {
 		s.note = fmt.Sprintf("tools were not checked: the dev at %s has none of the backends of the configuration (%s); see perdure doctor, or name a server with --against URL", s.of, s.lacks)
 		return nil
 	}
-	diags := definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, MaxDepth: found.MaxDepth})
+	tools, composites := s.split()
+	diags := append(definitions.Diagnostics{}, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, Offered: composites, MaxDepth: found.MaxDepth})...)
 	if s.part { // a tool that is not listed may be there
 		return slices.DeleteFunc(diags, func(d definitions.Diagnostic) bool { return d.Check == "unknown-tool" })
 	}
-	return append(diags, found.Unmatched(s.split())...)
+	return append(diags, found.Unmatched(tools, composites)...)
 }
 
 // without names the configured backends that have no tools at the server.

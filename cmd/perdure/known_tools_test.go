@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/perduretest"
 )
 
@@ -31,5 +35,31 @@ func TestKnownToolsAskOnce(t *testing.T) {
 	known := perduretest.Must(validateCommand{againstFlags: againstFlags{Against: listener.URL + "/mcp"}}.knownTools(t.Context()))(t)
 	if len(known.listed) != 2 || !known.part || asked.Load() != 1 {
 		t.Errorf("%d tools, part = %v, asked %d times", len(known.listed), known.part, asked.Load())
+	}
+}
+
+// Composite tools of the server are no tools that a step calls, and are known where a
+// step calls them as they are called.
+func TestKnownCompositeTools(t *testing.T) {
+	t.Parallel()
+	listed := []remoteTool{{Name: "be_echo", Backend: "be", Original: "echo"}, {Name: "ship"}}
+	known := &toolSource{listed: listed, byName: perduretest.Must(toolsOf(listed))(t)}
+	step := "name: a\ndescription: d\nsteps:\n  - {id: a, "
+	for text, want := range map[string]string{
+		"type: workflow, workflow: ship}": "",
+		"type: workflow, workflow: shop}": `step "a": composite tool "shop" not found here (did you mean "ship"?); the definition is not offered without it`,
+		"tool: ship}":                     `step "a": no backend has a tool "ship" at present, but it is a composite tool: write type: workflow and workflow: ship; the definition is not offered without it`,
+		"tool: be_echo}":                  "",
+	} {
+		file := filepath.Join(t.TempDir(), "a.yaml")
+		perduretest.NoError(t, os.WriteFile(file, []byte(step+text), 0o600))
+		found, diags := config.Load(config.Sources{Definitions: []string{file}})
+		var got []string
+		for _, d := range known.check(found, diags) {
+			got = append(got, d.Message)
+		}
+		if strings.Join(got, "\n") != want {
+			t.Errorf("%s: %q", text, got)
+		}
 	}
 }

@@ -74,7 +74,7 @@ func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, *t
 	var all definitions.Diagnostics
 	for _, file := range configs {
 		found, diags := config.Load(config.Sources{Config: file, Definitions: defs, Modules: v.modules(ctx)})
-		diags = append(diags, known.check(found)...)
+		diags = known.check(found, diags)
 		if (v.Notes || v.Output == "json") && !diags.HasErrors() {
 			diags = append(diags, definitions.Notes(found.Definitions)...)
 		}
