@@ -15,14 +15,22 @@ func (c *templateCheck) condition(n node) {
 	}
 	if t.HasActions() {
 		if around := strings.TrimSpace(t.Always()); strings.Trim(around, "truefalsTRUEFALS \t\r\n") != "" {
-			c.neverRuns(n, "condition", "condition", "the condition always has the text %s in it, so it is neither true nor false; compare within the braces, as in {{eq .params.env \"test\"}}", template.Excerpt(around))
+			c.neverRuns(n, "condition", "condition", "the condition always has the text %s in it, so it is neither true nor false; %s", template.Excerpt(around), meantCondition(text, `compare within the braces, as in {{eq .params.env "test"}}`))
 		}
 		c.parameterDecides(n, t)
 		return
 	}
 	if !isTruth(text) {
-		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; templates stand in {{ }}", template.Excerpt(text))
+		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; %s", template.Excerpt(text), meantCondition(text, "templates stand in {{ }}"))
 	}
+}
+
+// meantCondition says what to write for a condition, or else what is so of all.
+func meantCondition(text, otherwise string) string {
+	if written := template.Meant(text); written != "" {
+		return "write " + written
+	}
+	return otherwise
 }
 
 // parameterDecides reports a condition that is a parameter of a type whose values are

@@ -45,11 +45,14 @@ const (
 	adviseAnswer   = ": the configuration says who may answer, under authorization.approvers"
 	adviseStart    = ": leave it out; a composite tool runs when a client calls it"
 	adviseFailure  = ": each step has onError, and compensate to undo it"
+	adviseBranch   = ": write a condition in each step, as in condition: '{{eq .params.env \"test\"}}'"
+	adviseBeside   = ": leave it out, and list its steps by themselves; they run side by side unless one depends on another"
 	adviseValues   = ": write parameters with defaults, and compute in templates or in a step of type script"
 )
 
 var stepAdvice = advised{
 	"next": adviseOrder, "then": adviseOrder, "transition": adviseOrder, "onsuccess": adviseOrder, "end": adviseOrder, "branches": adviseOrder, "downstream": adviseOrder,
+	"switch": adviseBranch, "case": adviseBranch, "cases": adviseBranch, "match": adviseBranch, "else": adviseBranch, "elseif": adviseBranch, "otherwise": adviseBranch,
 	"continueonerror": adviseContinue, "ignoreerrors": adviseContinue, "ignoreerror": adviseContinue, "allowfailure": adviseContinue, "failonerror": adviseContinue, "continueonfail": adviseContinue,
 	"triggerrule": ": write onError: {action: continue} in the steps that may fail",
 	"retrydelay":  ": write onError: {action: retry, retryCount: 3, retryDelay: 5s}",
@@ -80,9 +83,17 @@ func (s *Step) AdviseKey(key string, value *yaml.Node) string {
 	if advice := stepAdvice.key(key); advice != "" {
 		return advice
 	}
+	if slices.Contains([]string{"parallel", "inparallel", "concurrently", "all"}, PlainKey(key)) && value.Kind == yaml.SequenceNode {
+		return adviseBeside
+	}
 	if (key == "options" || key == "choices" || key == "answers") && value.Kind == yaml.SequenceNode {
 		return ": write schema: {type: object, properties: {choice: {type: string, enum: […]}}}"
 	}
+	return ""
+}
+
+// GuessKey is what AdviseKey is for keys that no other system is known to have.
+func (s *Step) GuessKey(key string, value *yaml.Node) string {
 	if value.Kind != yaml.MappingNode || s.Tool != "" {
 		return ""
 	}

@@ -24,9 +24,10 @@ import (
 // its default.
 var lightType = regexp.MustCompile(`^\s*(\[\s*[a-z]+\s*\]|[a-z]+)\s*(\?)?\s*(?:=\s*(.*?))?\s*$`)
 
-// foreignArray is an array in the syntax of other languages, optionalItem one with the ?
-// inside.
+// foreignArray and arrayOf are arrays in the syntax of other languages, optionalItem one
+// with the ? inside.
 var (
+	arrayOf      = regexp.MustCompile(`^\s*(?i:list|array|seq|sequence)\s*(?:\[|<|\(|of\s)\s*([A-Za-z]+)\s*[\]>)]?\s*(\?)?\s*()(?:=.*)?$`)
 	foreignArray = regexp.MustCompile(`^\s*([a-z]+)\s*(\?)?\s*\[\s*\]\s*(\?)?\s*(?:=.*)?$`)
 	optionalItem = regexp.MustCompile(`^\s*\[\s*([a-z]+)\s*\?\s*\]\s*\??\s*(?:=.*)?$`)
 )
@@ -87,8 +88,11 @@ func lightParameter(written any) (schema map[string]any, required bool, err erro
 		if m := lightType.FindStringSubmatch(written); m != nil {
 			return lightText(m[1], m[2] != "", m[3], strings.Contains(written, "="))
 		}
-		if m := foreignArray.FindStringSubmatch(written); m != nil {
-			return map[string]any{}, false, fmt.Errorf("is %s; an array of %s is written %q", template.Excerpt(written), m[1], "["+m[1]+"]"+cmp.Or(m[2], m[3]))
+		for _, syntax := range []*regexp.Regexp{foreignArray, arrayOf} {
+			if m := syntax.FindStringSubmatch(written); m != nil {
+				item := cmp.Or(otherTypes[strings.ToLower(m[1])], m[1])
+				return map[string]any{}, false, fmt.Errorf("is %s; an array of %s is written %q", template.Excerpt(written), item, "["+item+"]"+cmp.Or(m[2], m[3]))
+			}
 		}
 		if m := optionalItem.FindStringSubmatch(written); m != nil {
 			return map[string]any{}, false, fmt.Errorf("is %s; an array that may be left out is written %q, and no item is optional", template.Excerpt(written), "["+m[1]+"]?")
@@ -101,7 +105,7 @@ func lightText(typ string, optional bool, standard string, hasStandard bool) (ma
 	items, isArray := strings.CutPrefix(typ, "[")
 	name := strings.TrimSpace(strings.TrimSuffix(items, "]"))
 	if !slices.Contains(lightTypes, name) {
-		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known types: %s, and [TYPE] for an array of them", name, cmp.Or(meantType(name), template.DidYouMean(name, lightTypes)), enumerate(lightTypes))
+		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known types: %s, and [TYPE] for an array of them", name, cmp.Or(meantType(name), meantSchema(name), template.DidYouMean(name, lightTypes)), enumerate(lightTypes))
 	}
 	schema := map[string]any{}
 	if name != "any" {
@@ -221,6 +225,22 @@ func quoteArrays(data []byte) []byte {
 var otherTypes = map[string]string{
 	"str": "string", "text": "string", "int": "integer", "int64": "integer", "long": "integer", "float": "number", "double": "number", "decimal": "number",
 	"bool": "boolean", "list": "array", "tuple": "array", "dict": "object", "map": "object", "struct": "object", "json": "object",
+}
+
+// meantSchema says which JSON Schema is meant by a type, as words that follow a message;
+// "" = not known.
+func meantSchema(name string) string {
+	switch plain := PlainKey(name); plain {
+	case "date", "email", "uri", "uuid", "time":
+		return ": write {type: string, format: " + plain + "}"
+	case "datetime", "timestamp":
+		return ": write {type: string, format: date-time}"
+	case "url":
+		return ": write {type: string, format: uri}"
+	case "enum", "choice":
+		return ": write {type: string, enum: […]}"
+	}
+	return ""
 }
 
 // meantType says which type is meant, as words that follow a message; "" = not known.

@@ -190,7 +190,26 @@ func (p *parser) syntaxError(err error) {
 			pos = Position{p.file, load.Mark.Line, max(1, load.Mark.Column)}
 		}
 	}
+	if at, found := p.openQuote(); found && strings.Contains(message, "unexpected end of stream") {
+		p.errorf(at, "syntax", "this is not YAML: the quote that begins here does not end")
+		return
+	}
 	p.errorf(pos, "syntax", "this is not YAML: %s%s", message, p.syntaxRemedy(pos, message))
+}
+
+// quotedValue is a value that begins with a quote.
+var quotedValue = regexp.MustCompile(`(?:^\s*|[-:,\[{]\s*)(["'])`)
+
+// openQuote is the last quote with which a value begins, and that does not end in its line.
+func (p *parser) openQuote() (at Position, found bool) {
+	for i, line := range slices.Backward(p.lines) {
+		for _, m := range slices.Backward(quotedValue.FindAllStringSubmatchIndex(line, -1)) {
+			if !strings.Contains(line[m[3]:], line[m[2]:m[3]]) {
+				return Position{p.file, i + 1, utf8.RuneCountInString(line[:m[2]]) + 1}, true
+			}
+		}
+	}
+	return at, false
 }
 
 // syntaxRemedy says how to mend a mistake in YAML, as the end of a message; "" =
@@ -205,6 +224,8 @@ func (p *parser) syntaxRemedy(pos Position, message string) string {
 		return "; YAML is indented by spaces, not by tabs"
 	case strings.Contains(message, "mapping values are not allowed"):
 		return "; put quotes around a text that has \": \" in it"
+	case strings.Contains(message, "did not find expected '-' indicator"), strings.Contains(message, "did not find expected key"):
+		return "; it is indented otherwise than what it belongs to, or a quote or bracket does not end"
 	}
 	return ""
 }

@@ -92,6 +92,13 @@ func (d *decoder) otherKey(p pair, keys []Key, known []string, near string, v re
 		d.faulty[template.AtMember(path, keys[i].Name)] = true // it is not missing
 		return ": write it below " + keys[i].Name, nil
 	}
+	if s, ok := v.Addr().Interface().(interface {
+		GuessKey(key string, value *yaml.Node) string
+	}); ok && near == "" {
+		if advice := s.GuessKey(p.key, p.value); advice != "" {
+			return advice, nil
+		}
+	}
 	if i := slices.Index(known, near); i >= 0 {
 		meant = &keys[i]
 	}

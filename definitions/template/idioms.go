@@ -10,16 +10,21 @@ import (
 // anOperand is a path, a text or a number.
 const anOperand = `(\.?[A-Za-z_]\w*(?:\.\w+)*|'[^'"]*'|"[^"]*"|-?\d+(?:\.\d+)?)`
 
+// aSubscript is an index or the name of a member, in brackets.
+const aSubscript = `\[\s*(?:\d+|'[^'"\]]+'|"[^'"\]]+")\s*\]`
+
 // Expressions of other languages.
 var (
-	infixed  = regexp.MustCompile(`^` + anOperand + `\s*(===?|!==?|[<>]=?|&&|\|\||\?\?|[-+*/%]|\bis not\b|\b[A-Za-z]+\b)\s*` + anOperand + `$`)
-	negated  = regexp.MustCompile(`^!\s*` + anOperand + `$`)
-	calledOf = regexp.MustCompile(`^(?:` + anOperand + `\.)?(\w+)\(([^()]*)\)$`)
-	perhaps  = regexp.MustCompile(`^` + anOperand + `\?\.(\w+)$`)
-	chosen   = regexp.MustCompile(`^` + anOperand + ` if (.+) else ` + anOperand + `$`)
-	filtered = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^|'"])+`) // each part of x | f('y') | g
-	filter   = regexp.MustCompile(`^(\w+)(?:\(([^()]*)\))?$`)
-	ofInput  = regexp.MustCompile(`^\$(?:input|params|inputs)\.(?:params\.)?(\w+)$`)
+	infixed     = regexp.MustCompile(`^` + anOperand + `\s*(===?|!==?|[<>]=?|&&|\|\||\?\?|[-+*/%]|\bis not\b|\b[A-Za-z]+\b)\s*` + anOperand + `$`)
+	negated     = regexp.MustCompile(`^!\s*` + anOperand + `$`)
+	calledOf    = regexp.MustCompile(`^(?:` + anOperand + `\.)?(\w+)\(([^()]*)\)$`)
+	perhaps     = regexp.MustCompile(`^` + anOperand + `\?\.(\w+)$`)
+	chosen      = regexp.MustCompile(`^` + anOperand + ` if (.+) else ` + anOperand + `$`)
+	filtered    = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^|'"])+`) // each part of x | f('y') | g
+	filter      = regexp.MustCompile(`^(\w+)(?:\(([^()]*)\))?$`)
+	subscripted = regexp.MustCompile(`^\.?[A-Za-z_]\w*(?:\.\w+|` + aSubscript + `)*` + aSubscript + `(?:\.\w+|` + aSubscript + `)*$`)
+	indexing    = regexp.MustCompile(`\.?\w+|` + aSubscript)
+	ofInput     = regexp.MustCompile(`^\$(?:input|params|inputs)\.(?:params\.)?(\w+)$`)
 )
 
 // binary are functions, by the operators of other languages.
@@ -35,6 +40,9 @@ var nothing = map[string]bool{"None": true, "null": true, "nil": true, "undefine
 func translated(action string) string {
 	if m := infixed.FindStringSubmatch(action); m != nil {
 		return translatedInfix(m[1], m[2], m[3])
+	}
+	if subscripted.MatchString(action) {
+		return translatedIndex(indexing.FindAllString(action, -1))
 	}
 	if m := negated.FindStringSubmatch(action); m != nil {
 		return "not " + operand(m[1])
@@ -66,6 +74,47 @@ func translated(action string) string {
 	}
 	return translatedFilters(filtered.FindAllString(action, -1))
 }
+
+// translatedIndex is the same for names and subscripts in turn.
+func translatedIndex(parts []string) string {
+	written := ""
+	for _, part := range parts {
+		key, subscript := strings.CutPrefix(part, "[")
+		key = strings.Trim(key, " ]")
+		name := strings.Trim(key, `'"`)
+		switch {
+		case !subscript:
+			written += part
+		case bareName.MatchString(name):
+			written += "." + name
+		default:
+			written = "(index " + dataOf(written) + " " + operand(key) + ")"
+		}
+	}
+	if inner, ok := strings.CutPrefix(written, "("); ok && strings.HasSuffix(inner, ")") {
+		return strings.TrimSuffix(inner, ")")
+	}
+	return dataOf(written)
+}
+
+// Meant is a template for a text that has the expression of another language in it, or
+// around its actions; "" = not known.
+func Meant(text string) string {
+	written := translated(strings.TrimSpace(strings.NewReplacer("{{", "", "}}", "").Replace(text)))
+	if !parses(written) {
+		return ""
+	}
+	for _, word := range strings.Fields(texts.ReplaceAllString(written, "")) {
+		name := strings.Trim(word, "()")
+		if root, _, _ := strings.Cut(name, "."); bareName.MatchString(root) && !isFunction(name) && name != "true" && name != "false" {
+			return "" // nobody knows what it is
+		}
+	}
+	return "{{" + written + "}}"
+}
+
+// texts are constants in double quotes.
+var texts = regexp.MustCompile(`"[^"]*"`)
 
 // translatedFilters is the same for a value and the filters through which it goes.
 func translatedFilters(parts []string) string {
