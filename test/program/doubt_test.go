@@ -9,10 +9,13 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
@@ -49,7 +52,7 @@ func TestUnsafeCallOfAWorkerThatStops(t *testing.T) {
 		die(worker.ErrWorkerShutdown)
 		return nil, &backends.CallError{Backend: "be", Tool: "pay", Outcome: backends.Unknown, Err: errors.New("the worker stops")}
 	}})
-	started := startPaying(t, door)
+	started := startPaying(t, door, "10ms")
 	receive(t, life.Done(), "the call")
 	first.Stop()
 	startCounting(t, c, door, worker.Options{}, countingBackend{&calls, func() (*backends.Result, error) {
@@ -82,7 +85,7 @@ func TestUnsafeCallIsRetried(t *testing.T) {
 		}
 		return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
 	}})
-	started := startPaying(t, door)
+	started := startPaying(t, door, "10ms")
 	var seq int64
 	done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
 	if done.Outcome.Status != runs.Completed || calls.Load() != 3 {
@@ -90,9 +93,9 @@ func TestUnsafeCallIsRetried(t *testing.T) {
 	}
 }
 
-func startPaying(t *testing.T, door *runs.Client) runs.Started {
+func startPaying(t *testing.T, door *runs.Client, retryDelay string) runs.Started {
 	t.Helper()
-	defs, diags := definitions.Parse("pay.yaml", []byte(`{name: pay, description: d, steps: [{id: pay, tool: pay, onError: {action: retry, retryCount: 3, retryDelay: 10ms}}]}`))
+	defs, diags := definitions.Parse("pay.yaml", []byte(`{name: pay, description: d, steps: [{id: pay, tool: pay, onError: {action: retry, retryCount: 3, retryDelay: `+retryDelay+`}}]}`))
 	perduretest.NoError(t, diags.Err())
 	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`),
 		Tools: map[string]definitions.Tool{"pay": {Name: "pay", Backend: "be", Original: "pay"}}})
@@ -118,29 +121,12 @@ func startCounting(t *testing.T, c client.Client, door *runs.Client, options wor
 func TestAttackPausedCall(t *testing.T) {
 	t.Parallel()
 	l := newStopLab(t)
-	for name, disturb := range map[string]func(ctx context.Context, x *commonpb.WorkflowExecution, activity string) error{
-		"paused": func(ctx context.Context, x *commonpb.WorkflowExecution, activity string) error {
-			_, err := l.temporal.WorkflowService().PauseActivity(ctx, &workflowservice.PauseActivityRequest{
-				Namespace: "default", Execution: x, Activity: &workflowservice.PauseActivityRequest_Id{Id: activity}})
-			return err
-		},
-		"reset": func(ctx context.Context, x *commonpb.WorkflowExecution, activity string) error {
-			_, err := l.temporal.WorkflowService().ResetActivity(ctx, &workflowservice.ResetActivityRequest{
-				Namespace: "default", Execution: x, Activity: &workflowservice.ResetActivityRequest_Id{Id: activity}})
-			return err
-		},
-	} {
+	for name, disturb := range map[string]disturbance{"paused": pauseActivity, "reset": resetActivity} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			id := l.start(t, define(t, name, "steps: [{id: w, tool: write_60000, OF, onUnknown: ask}]"))
 			l.backend.await(name, "write")
-			d, err := l.temporal.DescribeWorkflowExecution(t.Context(), string(id), "")
-			if err != nil || len(d.PendingActivities) != 1 {
-				t.Fatalf("the run is %+v, %v", d, err)
-			}
-			if err := disturb(t.Context(), &commonpb.WorkflowExecution{WorkflowId: string(id)}, d.PendingActivities[0].ActivityId); err != nil {
-				t.Fatal(err)
-			}
+			disturbActivity(t, l.temporal, id, 1, disturb)
 			var seq int64
 			asked := nextEvent(t, l.door, id, &seq, runs.EventOpened)
 			if asked.Elicitation.Kind != runs.Reconciliation {
@@ -151,4 +137,94 @@ func TestAttackPausedCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The result of an unsafe call is lost on its way to Temporal, and somebody has the activity
+// begin anew before its next attempt. Temporal then counts its attempts from one, and forgets
+// why the first has failed; the call is not made again.
+func TestAttackResetOfTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	for name, disturb := range map[string]disturbance{
+		"reset": resetActivity,
+		"unpaused": func(ctx context.Context, s workflowservice.WorkflowServiceClient, x *commonpb.WorkflowExecution, activity string) error {
+			if err := pauseActivity(ctx, s, x, activity); err != nil {
+				return err
+			}
+			_, err := s.UnpauseActivity(ctx, &workflowservice.UnpauseActivityRequest{Namespace: "default", Execution: x,
+				Activity: &workflowservice.UnpauseActivityRequest_Id{Id: activity}, ResetAttempts: true, ResetHeartbeat: true})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			quiet := slog.New(slog.DiscardHandler)
+			c := startTemporal(t, quiet)
+			var calls atomic.Int64
+			loses, err := client.NewClientFromExisting(c, client.Options{
+				DataConverter: losesResult{converter.GetDefaultDataConverter(), &calls}, Logger: sdklog.NewStructuredLogger(quiet),
+			})
+			perduretest.NoError(t, err)
+			door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
+			startCounting(t, loses, door, worker.Options{}, countingBackend{&calls, func() (*backends.Result, error) {
+				time.Sleep(200 * time.Millisecond) // as long as the call takes
+				return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
+			}})
+			started := startPaying(t, door, "1m")
+			disturbActivity(t, c, started.ID, 2, disturb)
+			var seq int64
+			done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
+			if f := done.Outcome.Failure; f == nil || f.Error.Category != codes.CategoryOutcomeUnknown {
+				t.Errorf("ended with %+v", done.Outcome)
+			}
+			if n := calls.Load(); n != 1 {
+				t.Errorf("the unsafe tool was called %d times", n)
+			}
+		})
+	}
+}
+
+// losesResult cannot encode the result of the first call.
+type losesResult struct {
+	converter.DataConverter
+	calls *atomic.Int64
+}
+
+func (l losesResult) ToPayloads(values ...any) (*commonpb.Payloads, error) {
+	for _, v := range values {
+		if result, ok := v.(workflows.ToolResult); ok && result.Output != nil && l.calls.Load() == 1 {
+			return nil, errors.New("the result is lost")
+		}
+	}
+	return l.DataConverter.ToPayloads(values...)
+}
+
+// A disturbance does something to an activity at Temporal.
+type disturbance func(ctx context.Context, s workflowservice.WorkflowServiceClient, x *commonpb.WorkflowExecution, activity string) error
+
+func pauseActivity(ctx context.Context, s workflowservice.WorkflowServiceClient, x *commonpb.WorkflowExecution, activity string) error {
+	_, err := s.PauseActivity(ctx, &workflowservice.PauseActivityRequest{
+		Namespace: "default", Execution: x, Activity: &workflowservice.PauseActivityRequest_Id{Id: activity}})
+	return err
+}
+
+func resetActivity(ctx context.Context, s workflowservice.WorkflowServiceClient, x *commonpb.WorkflowExecution, activity string) error {
+	_, err := s.ResetActivity(ctx, &workflowservice.ResetActivityRequest{
+		Namespace: "default", Execution: x, Activity: &workflowservice.ResetActivityRequest_Id{Id: activity}})
+	return err
+}
+
+// disturbActivity does something to the one activity of a run, as soon as that has come to an
+// attempt.
+func disturbActivity(t *testing.T, c client.Client, id runs.RunID, attempt int32, do disturbance) {
+	t.Helper()
+	until(t, "the attempt", func() bool {
+		d, err := c.DescribeWorkflowExecution(t.Context(), string(id), "")
+		perduretest.NoError(t, err)
+		p := d.PendingActivities
+		if len(p) != 1 || p[0].Attempt != attempt {
+			return false
+		}
+		perduretest.NoError(t, do(t.Context(), c.WorkflowService(), &commonpb.WorkflowExecution{WorkflowId: string(id)}, p[0].ActivityId))
+		return true
+	})
 }
