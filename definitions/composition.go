@@ -240,13 +240,14 @@ func (find Definitions) depth(d *Definition, known map[*Definition]int) int {
 // script, or to reconcile or undo a call by hand. Composite tools that d calls do not
 // count.
 func (d *Definition) Waits(tools Tools) bool {
-	for _, s := range d.AllSteps() {
-		for ; s != nil; s = s.Step {
-			tool, _ := tools(s.Tool)
-			if s.Type.Traits().Waits || s.Compensate != nil || cmp.Or(s.OnUnknown, tool.OnUnknown) == Ask {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.AllSteps(), func(s *Step) bool {
+		return s.Type.Traits().Waits || s.Step != nil && s.Step.Type.Traits().Waits || s.MayNeedPerson(tools)
+	})
+}
+
+// MayNeedPerson reports whether a person may have to reconcile or undo what the step, or
+// one within it, has called.
+func (s *Step) MayNeedPerson(tools Tools) bool {
+	tool, _ := tools(s.Tool)
+	return s.Compensate != nil || cmp.Or(s.OnUnknown, tool.OnUnknown) == Ask || s.Step != nil && s.Step.MayNeedPerson(tools)
 }

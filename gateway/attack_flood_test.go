@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -69,6 +70,7 @@ func TestAttackCancelFlood(t *testing.T) {
 type taking struct {
 	gateway.Runs
 	serial int
+	held   runs.Held // by each caller
 }
 
 func (r *taking) Start(context.Context, runs.StartRequest) (runs.Started, error) {
@@ -76,7 +78,7 @@ func (r *taking) Start(context.Context, runs.StartRequest) (runs.Started, error)
 	return runs.Started{ID: runs.RunID(fmt.Sprint("asking/", r.serial))}, nil
 }
 
-func (r *taking) Held(context.Context, string) (runs.Held, error) { return runs.Held{}, nil }
+func (r *taking) Held(context.Context, string) (runs.Held, error) { return r.held, nil }
 
 // New callers start one run each, and no client here follows its end. The quota forgets
 // the runs that the index knows.
@@ -98,4 +100,35 @@ func TestAttackQuotaByManyCallers(t *testing.T) {
 			t.Errorf("after a minute, %d starts of %d callers are remembered", starts, callers)
 		}
 	})
+}
+
+// A caller whose runs wait, as many as may, starts none that may wait for a person or for the
+// caller's credentials. What cannot wait for either, but sleeps or only reads, is started.
+func TestAttackQuotaByWhatMayWait(t *testing.T) {
+	t.Parallel()
+	const script = "{name: t, description: d, steps: [{id: a, type: script, script: \"return call_tool('be_get', {})\"}]}"
+	for name, tc := range map[string]struct {
+		source, backend string
+		effect          definitions.Effect
+		refused         bool
+	}{
+		"its credentials":              {"{name: t, description: d, steps: [{id: a, tool: be_get}]}", "crm", definitions.Read, true},
+		"those of perdure":             {"{name: t, description: d, steps: [{id: a, tool: be_get}]}", "be", definitions.Unsafe, false},
+		"a call that cannot be undone": {"{name: t, description: d, steps: [{id: a, tool: be_get, compensate: {tool: be_get}}]}", "be", definitions.Unsafe, true},
+		"sleep":                        {"{name: t, description: d, steps: [{id: a, type: wait, for: 1h}]}", "be", definitions.Read, false},
+		"a script that reads":          {script, "be", definitions.Read, false},
+		"a script that writes":         {script, "be", definitions.Unsafe, true},
+		"a script, its credentials":    {script, "crm", definitions.Read, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limited := gateway.NewQuotaRuns(&taking{held: runs.Held{Open: 5, Waiting: 5}}, gateway.Quotas{WaitingRuns: 5})
+			_, err := limited.Start(t.Context(), runs.StartRequest{Definition: define(t, tc.source)[0], Caller: runs.Caller{Subject: "guest"},
+				Tools: map[string]definitions.Tool{"be_get": {Name: "be_get", Backend: tc.backend, Original: "get", Effect: tc.effect}}})
+			var refused *gateway.QuotaError
+			if errors.As(err, &refused) != tc.refused || err != nil && !tc.refused {
+				t.Errorf("refused with %v", err)
+			}
+		})
+	}
 }

@@ -14,6 +14,8 @@ import (
 // Credentials is what the gateway wants of the credentials of backends;
 // *credentials.Broker has it.
 type Credentials interface {
+	// OfCallers reports whether a backend wants the credentials of callers.
+	OfCallers(backend string) bool
 	// Deposit leaves what runs of a caller need at backends: at those that are
 	// named, and at those for which runs of the caller wait. It gives the ones
 	// of both that can be called now, and those of them for which runs waited.

@@ -26,6 +26,8 @@ type fakeCredentials struct {
 	kept   []string          // "CALLER RUN" of KeepForwarded, and what was kept
 }
 
+func (c *fakeCredentials) OfCallers(string) bool { return true }
+
 func (c *fakeCredentials) KeepForwarded(_ context.Context, caller, run string, what backends.Forwarded) (as string, drop func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -48,5 +48,8 @@ func QuotaStarts(r Runs) (starts, callers int) {
 	return len(q.starts), len(q.callers)
 }
 
-// NewQuotaRuns limits how many runs of all each caller may have.
-func NewQuotaRuns(all Runs, q Quotas) Runs { return newQuotaRuns(all, q.withDefaults()) }
+// NewQuotaRuns limits how many runs of all each caller may have. The backend crm wants the
+// credentials of callers.
+func NewQuotaRuns(all Runs, q Quotas) Runs {
+	return newQuotaRuns(all, q.withDefaults(), func(backend string) bool { return backend == "crm" })
+}

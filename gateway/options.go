@@ -221,7 +221,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxRequest, DefaultMaxRequest)
 	setDefault(&o.StdioIdentity.Subject, auth.Anonymous)
 	o.Quotas = o.Quotas.withDefaults()
-	o.Runs = newQuotaRuns(o.Runs, o.Quotas)
+	o.Runs = newQuotaRuns(o.Runs, o.Quotas, o.ofCallers)
 	if o.Bodies == nil {
 		o.Bodies = web.NewBodies(web.Work(), web.Patience)
 	}
@@ -262,4 +262,9 @@ func (o Options) cacheScope() mcp.CacheScope {
 		return mcp.CacheScopePublic
 	}
 	return mcp.CacheScopePrivate
+}
+
+// ofCallers reports whether a backend wants the credentials of callers.
+func (o *Options) ofCallers(backend string) bool {
+	return o.Credentials != nil && o.Credentials.OfCallers(backend)
 }

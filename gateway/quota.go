@@ -71,7 +71,8 @@ const (
 // quotaRuns limit the runs of each caller. Every start of the gateway goes through it.
 type quotaRuns struct {
 	Runs
-	quotas Quotas
+	quotas    Quotas
+	ofCallers func(backend string) bool // whether a backend wants the credentials of callers
 
 	mu      sync.Mutex
 	callers map[string]*usage
@@ -100,14 +101,14 @@ type start struct {
 	id   runs.RunID // "" = it is on its way
 }
 
-func newQuotaRuns(all Runs, q Quotas) *quotaRuns {
-	return &quotaRuns{Runs: all, quotas: q, callers: map[string]*usage{}, starts: map[runs.RunID]*start{}}
+func newQuotaRuns(all Runs, q Quotas, ofCallers func(backend string) bool) *quotaRuns {
+	return &quotaRuns{Runs: all, quotas: q, ofCallers: ofCallers, callers: map[string]*usage{}, starts: map[runs.RunID]*start{}}
 }
 
 // Start starts a run, unless its caller is at the limit. An existing run is found by
 // its ID all the same.
 func (q *quotaRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Started, error) {
-	s, err := q.reserve(ctx, req.Caller.Subject, waitOf(req))
+	s, err := q.reserve(ctx, req.Caller.Subject, q.waitOf(req))
 	var refused *QuotaError
 	if errors.As(err, &refused) && req.ID != "" {
 		if _, there := q.Get(ctx, req.ID); there == nil {
@@ -272,19 +273,25 @@ type wait int
 
 const (
 	never   wait = iota
-	mayWait      // if something goes wrong: it counts once it waits
+	mayWait      // if something goes wrong, or lacks its caller's credentials: it counts once it waits
 	waits        // it may ask one, directly or through a tool that it calls: it counts at once
 )
 
-func waitOf(req runs.StartRequest) wait {
-	d, calls := req.Definition, req.Definition.Scripts().Calls()
+func (q *quotaRuns) waitOf(req runs.StartRequest) wait {
+	steps, calls, tools := req.Definition.AllSteps(), req.Definition.Scripts().Calls(), definitions.ToolsByName(req.Tools)
 	switch {
-	case slices.ContainsFunc(d.AllSteps(), asks), slices.ContainsFunc(calls, func(c definitions.ScriptCall) bool {
+	case slices.ContainsFunc(steps, asks), slices.ContainsFunc(calls, func(c definitions.ScriptCall) bool {
 		return c.Kind == definitions.CallsElicit || c.Kind == definitions.CallsApprove || c.Kind == definitions.CallsWorkflow
 	}):
 		return waits
-	case len(calls) > 0, d.Waits(definitions.ToolsByName(req.Tools)):
-		return mayWait // a call in a script says only when it is made what follows an unknown outcome
+	case slices.ContainsFunc(steps, func(s *definitions.Step) bool { return s.MayNeedPerson(tools) }):
+		return mayWait
+	}
+	for _, t := range req.Tools {
+		// A call in a script says only when it is made what follows an unknown outcome.
+		if len(calls) > 0 && t.Effect != definitions.Read || q.ofCallers(t.Backend) {
+			return mayWait
+		}
 	}
 	return never
 }

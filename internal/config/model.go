@@ -213,6 +213,6 @@ type scriptLimits struct {
 type quotas struct {
 	OpenRuns      *int `yaml:"openRuns" min:"1" default:"1000" help:"Runs that have not ended."`
 	RunsPerMinute *int `yaml:"runsPerMinute" min:"1" default:"6000" help:"Runs that are started; so many may come at once, and each process counts its own."`
-	WaitingRuns   *int `yaml:"waitingRuns" min:"1" default:"50" help:"Runs that wait for a person."`
+	WaitingRuns   *int `yaml:"waitingRuns" min:"1" default:"50" help:"Runs that wait for a person, or for credentials of their caller."`
 	Requests      *int `yaml:"requests" min:"1" default:"1000" help:"Requests that a process has under way: calls that wait, and streams."`
 }

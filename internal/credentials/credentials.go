@@ -140,6 +140,9 @@ func New(o Options) (*Broker, error) {
 // For gives the credentials of a backend; nil = none.
 func (b *Broker) For(backend string) backends.Credentials { return b.perCall[backend] }
 
+// OfCallers reports whether the credentials of a backend come from callers.
+func (b *Broker) OfCallers(backend string) bool { return b.strategies[backend].PerCaller() }
+
 // OnDeposit calls f after a caller has left a grant for a backend.
 func (b *Broker) OnDeposit(f func(backend string)) {
 	b.mu.Lock()
