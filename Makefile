@@ -21,6 +21,8 @@ COSTLY   := ^Test(Attack(AnswersOfASlowReader|BackendAnswers|BackendLists|Backen
 COSTING  := ./definitions/... ./gateway ./internal/backends ./internal/starlark ./workflows ./workflows/script
 # What tests must find here instead of skipping.
 REQUIRE  := PERDURE_TEST_REQUIRE=npm,postgres,chromium
+# How tests run: make check has vetted them.
+TEST     := $(GO) test -count=1 -vet=off
 # How long the storm of make chaos is.
 TIME     ?= 3m
 # Whole-program tests that start two gateways and two workers on a Temporal with
@@ -66,20 +68,20 @@ run: build ## Build and start everything in one process; Ctrl-C ends it
 test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL, a browser)
 	@.ci/test-deps
 	@$(MAKE) --no-print-directory -j3 $(if $(filter output-sync,$(.FEATURES)),-Otarget) test-raced test-waiting test-stored
-	$(REQUIRE) $(GO) test -count=1 -timeout 15m -run '$(COSTLY)' $(COSTING)
-	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 45m -parallel 6 ./program
+	$(REQUIRE) $(TEST) -timeout 15m -run '$(COSTLY)' $(COSTING)
+	cd test && $(REQUIRE) $(TEST) -timeout 45m -parallel 6 ./program
 
 # These go well beside each other: tests of the first one wait for Temporal, mostly, and those
 # of the last one for PostgreSQL.
 test-waiting:
-	$(REQUIRE) $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	$(REQUIRE) $(TEST) -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 
 test-raced:
-	$(REQUIRE) $(GO) test -count=1 -timeout 15m -race -skip '$(COSTLY)' $(RACED)
+	$(REQUIRE) $(TEST) -timeout 15m -race -skip '$(COSTLY)' $(RACED)
 
 test-stored:
-	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 15m -race ./store ./registry
-	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 15m $$($(GO) list ./... | grep -vE '/(store|registry|program)$$')
+	cd test && $(REQUIRE) $(TEST) -timeout 15m -race ./store ./registry
+	cd test && $(REQUIRE) $(TEST) -timeout 15m $$($(GO) list ./... | grep -vE '/(store|registry|program)$$')
 
 soak: ## Run for an hour what CI runs for minutes: random definitions, chaos, fuzz tests
 	@$(MAKE) --no-print-directory property
@@ -133,7 +135,7 @@ fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZT
 	@for package in $(FUZZED); do \
 		for target in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$package/*_test.go | sed 's/func //'); do \
 			echo "$$package $$target" | grep -E '$(FUZZ)' || continue; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMIN) ./$$package || exit 1; \
+			$(GO) test -vet=off -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMIN) ./$$package || exit 1; \
 		done; \
 	done
 
