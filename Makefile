@@ -113,9 +113,10 @@ manifests: ## Write deploy/kubernetes.yaml anew from the Helm chart
 	cd deploy/check && $(GO) test -count=1 -run 'TestManifests|TestPods' . -update
 
 property: ## Run CASES random definitions in the interpreter, beside a sequential reference, their dry runs and the scripts that they convert to
-	$(GO) test -count=1 -timeout 30m -run '^TestRandomDefinitions$$' ./workflows -cases $(CASES)
-	$(GO) test -count=1 -timeout 30m -run '^(TestRandomRunsInTrouble|TestResumeOfRandomRuns)$$' ./workflows -cases $(TROUBLED)
-	$(GO) test -count=1 -timeout 30m -run '^(TestConvertedRandomDefinitions|TestConvertedRandomLanguage)$$' ./workflows -cases $(CONVERTED)
+	$(GO) test -c -vet=off -ldflags '-s -w' -o bin/workflows.test ./workflows
+	cd workflows && ../bin/workflows.test -test.timeout 30m -test.run '^TestRandomDefinitions$$' -cases $(CASES)
+	cd workflows && ../bin/workflows.test -test.timeout 30m -test.run '^(TestRandomRunsInTrouble|TestResumeOfRandomRuns)$$' -cases $(TROUBLED)
+	cd workflows && ../bin/workflows.test -test.timeout 30m -test.run '^(TestConvertedRandomDefinitions|TestConvertedRandomLanguage)$$' -cases $(CONVERTED)
 
 licences: ## Write docs/licences.md: what is linked into the program, and under which licence
 	GO="$(GO)" .ci/licences > docs/licences.md.new && mv docs/licences.md.new docs/licences.md || { rm -f docs/licences.md.new; exit 1; }
