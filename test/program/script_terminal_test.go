@@ -52,7 +52,9 @@ func runInTerminal(ts *testscript.TestScript, neg bool, args []string) {
 			term.types("\x03")
 			continue
 		}
+		asked := term.text()
 		term.enter(keys)
+		until(t, "the terminal to show what is typed", func() bool { return term.text() != asked })
 	}
 	select {
 	case err := <-term.ended:
