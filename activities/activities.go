@@ -257,6 +257,8 @@ func unanswered(ctx context.Context, attempt workflows.Attempt, err error) (e *w
 		outcome, reason = ce.Outcome, ce.Err.Error()
 	}
 	switch {
+	case errors.Is(err, errForgotten):
+		return attempt.Lost(errForgotten.Error())
 	case cancelledByRun(ctx):
 		return attempt.Cancelled()
 	case outcome == backends.Refused:

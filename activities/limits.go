@@ -26,7 +26,9 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, chec
 		return nil, &heldError{held}
 	}
 	defer pass.End(backends.NoVerdict) // unless it has ended already
-	if err := check.announce(ctx); err != nil {
+	if err := check.announce(ctx); errors.Is(err, errForgotten) {
+		return nil, err
+	} else if err != nil {
 		var unseen *heldError
 		if !errors.As(err, &unseen) { // it could not be recorded with Temporal
 			unseen = &heldError{backends.HeldBack{After: presence}}

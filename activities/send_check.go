@@ -15,11 +15,14 @@ import (
 // A CatchUp waits until a run, and before it the runs above it, have seen all that had
 // happened to them at a time of Temporal's clock, zero = now. Then it reports whether the
 // run still wants an attempt of a call; nil = it is asked of none. The error is that of ctx,
-// or that this cannot be known.
+// that this cannot be known, or workflows.ErrForgotten: there was an attempt before.
 type CatchUp func(ctx context.Context, runID string, at time.Time, call *activity.Info) (wanted bool, err error)
 
 // errUnwanted is the error of a call that its run has cancelled, or does not wait for.
 var errUnwanted = errors.New("the run does not want the call any more")
+
+// errForgotten is the error of a call that may have been made by an attempt before.
+var errForgotten = errors.New("the outcome of the attempt before is not known")
 
 const (
 	// atOnce is the most that sending a call takes without waiting.
@@ -160,6 +163,10 @@ func (c *sendCheck) ask(ctx context.Context, runID string, at time.Time, call *a
 		return errUnwanted
 	case errors.Is(err, workflows.ErrAbandoned):
 		return &heldError{backends.HeldBack{Why: workflows.HeldForGood}}
+	case errors.Is(err, workflows.ErrForgotten):
+		if !workflows.Repeatable(c.call.Effect) {
+			return errForgotten
+		}
 	case err != nil:
 		return c.held()
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // A LastAttempt reports whether the attempt before of an activity failed with a
-// reported error, so that it is known whether the call was executed, or there was none.
-// mayHaveRun, for calls that are repeated anyway, is true if that attempt or an earlier one
-// may have been executed.
+// reported error, so that it is known whether the call was executed. mayHaveRun, for calls
+// that are repeated anyway, is true if that attempt or an earlier one may have been
+// executed.
 type LastAttempt func(ctx context.Context, runID, execution, activityID string) (known, mayHaveRun bool, err error)
 
 // A SentUnread reports whether a call of a run may have been executed before it
@@ -47,10 +47,10 @@ func (a *Activities) earlierAttempts(ctx context.Context, attempt workflows.Atte
 // afterPrevious completes an attempt with the outcome of the one before, or returns an
 // error if that forbids another attempt.
 func (a *Activities) afterPrevious(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, error) {
-	again, repeatable := follows(attempt, info), workflows.Repeatable(attempt.Call.Effect)
+	again, repeatable := attempt.Number > 1, workflows.Repeatable(attempt.Call.Effect)
 	if again && !repeatable {
 		if known, _ := a.lastAttempt(ctx, info); !known {
-			return attempt, a.report(ctx)(attempt.Lost("the outcome of the attempt before is not known"))
+			return attempt, a.report(ctx)(attempt.Lost(errForgotten.Error()))
 		}
 	}
 	if again && attempt.Call.Effect == definitions.Keyed {
@@ -68,16 +68,6 @@ func (a *Activities) afterPrevious(ctx context.Context, attempt workflows.Attemp
 	}
 	attempt.Unsent = !mayHaveRun
 	return attempt, nil
-}
-
-// follows reports whether there may have been an attempt before, where that matters. Who
-// resets an activity at Temporal has its attempts counted anew.
-func follows(attempt workflows.Attempt, info activity.Info) bool {
-	switch attempt.Call.Effect {
-	case definitions.Read, definitions.Idempotent:
-		return attempt.Number > 1
-	}
-	return attempt.Number > 1 || info.StartedTime.Sub(info.ScheduledTime) >= moment
 }
 
 // keeps is the failure of a call that is not sent, since a large result of it would be

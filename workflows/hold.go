@@ -60,6 +60,11 @@ type Hold struct {
 // that it had called, so it cancels none of them.
 var ErrAbandoned = errors.New("a run above was reset and has ended without this one")
 
+// ErrForgotten reports that an attempt of a call is not the first, although Temporal counts
+// it as such: somebody has reset the activity, by which Temporal forgets why the attempt
+// before has failed.
+var ErrForgotten = errors.New("somebody has reset the call at Temporal, after an attempt")
+
 // ReportHold is the failure of a call that is held, as Temporal knows it.
 func (a Attempt) ReportHold(h Hold) error {
 	e, _ := a.Held(h.Why)

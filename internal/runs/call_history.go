@@ -10,7 +10,6 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
-	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/perdure/perdure/internal/codes"
@@ -155,9 +154,9 @@ func begins(m history.Moment, activity string) bool {
 }
 
 // LastAttempt reports whether the last attempt of an activity under way failed with
-// an error that the attempt itself reported and that is no unknown outcome, or there was
-// none. For a call that is repeated all the same, mayHaveRun reports whether that attempt,
-// or one before it, may have been executed.
+// an error that the attempt itself reported and that is no unknown outcome. For a
+// call that is repeated all the same, mayHaveRun reports whether that attempt, or one
+// before it, may have been executed.
 func (c CallHistory) LastAttempt(ctx context.Context, id, execution, activity string) (known, mayHaveRun bool, err error) {
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace,
@@ -167,23 +166,12 @@ func (c CallHistory) LastAttempt(ctx context.Context, id, execution, activity st
 		return false, true, failure(ctx, "reading", RunID(id), err)
 	}
 	for _, p := range d.PendingActivities {
-		switch {
-		case p.ActivityId != activity:
-		case isFirstAttempt(p):
-			return true, false, nil
-		default:
+		if p.ActivityId == activity {
 			last := history.NewFailure(c.converter, p.LastFailure)
 			return last.KnownOutcome(), last.MayHaveRun(), nil
 		}
 	}
 	return false, true, nil
-}
-
-// isFirstAttempt reports whether the attempt of an activity is its first. One that somebody has
-// reset at Temporal is counted from one again, and its failure is forgotten; when it had
-// failed is not.
-func isFirstAttempt(p *workflowpb.PendingActivityInfo) bool {
-	return p.Attempt <= 1 && p.LastAttemptCompleteTime == nil
 }
 
 // HistorySize is how many bytes the history of an execution of a run has.

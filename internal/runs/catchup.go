@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -24,24 +23,42 @@ const delivery = 100 * time.Millisecond
 // their time, an answer. What happens to a run that no worker takes up is not seen for
 // as long. A run that has ended has seen all. Then it reports whether the run still wants
 // an attempt of a call that is under way; nil = it is asked of none, since the run is above
-// the one that makes the call. ErrOver reports that a run above has ended, as one does that
+// the one that makes the call. workflows.ErrForgotten reports that there was an attempt before
+// this one, which counts as the first. ErrOver reports that a run above has ended, as one does that
 // is terminated at Temporal, or was cancelled; workflows.ErrAbandoned is in its chain if that
 // one was reset and has ended by itself.
 //
 // As a rule that takes one request for each run, which serves all who ask at the same time.
 func (w *watches) CatchUp(ctx context.Context, id string, at time.Time, call *activity.Info) (wanted bool, err error) {
 	d, _, err := w.catchUp(ctx, RunID(id), at, call == nil)
-	return err == nil && (call == nil || awaits(d, call)), err
+	if err != nil || call == nil {
+		return err == nil, err
+	}
+	awaited := awaits(d, call)
+	if awaited != nil && isForgotten(awaited) {
+		return false, workflows.ErrForgotten
+	}
+	return awaited != nil, nil
 }
 
-// awaits reports whether an execution waits for an attempt of a call.
-func awaits(d *workflowservice.DescribeWorkflowExecutionResponse, call *activity.Info) bool {
+// awaits is what an execution that waits for an attempt of a call knows of it; nil = it does
+// not wait.
+func awaits(d *workflowservice.DescribeWorkflowExecutionResponse, call *activity.Info) *workflowpb.PendingActivityInfo {
 	if d.GetWorkflowExecutionInfo().GetExecution().GetRunId() != call.WorkflowExecution.RunID {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(d.GetPendingActivities(), func(p *workflowpb.PendingActivityInfo) bool {
-		return p.ActivityId == call.ActivityID && p.Attempt == call.Attempt && p.State == enumspb.PENDING_ACTIVITY_STATE_STARTED
-	})
+	for _, p := range d.GetPendingActivities() {
+		if p.ActivityId == call.ActivityID && p.Attempt == call.Attempt && p.State == enumspb.PENDING_ACTIVITY_STATE_STARTED {
+			return p
+		}
+	}
+	return nil
+}
+
+// isForgotten reports whether an attempt that counts as the first had one before, of which
+// Temporal has kept only when it ended.
+func isForgotten(p *workflowpb.PendingActivityInfo) bool {
+	return p.Attempt <= 1 && p.LastAttemptCompleteTime != nil
 }
 
 // ErrOver is the error of CatchUp if a run above has ended without the runs that it called,

@@ -33,7 +33,10 @@ type countingBackend struct {
 	answer func() (*backends.Result, error)
 }
 
-func (b countingBackend) Call(context.Context, backends.Call) (*backends.Result, error) {
+func (b countingBackend) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
+	if err := call.MaySend(ctx); err != nil {
+		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Err: err}
+	}
 	b.calls.Add(1)
 	return b.answer()
 }
@@ -109,7 +112,7 @@ func startCounting(t *testing.T, c client.Client, door *runs.Client, options wor
 	t.Helper()
 	w := worker.New(c, workflows.TaskQueue, options)
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, slog.New(slog.DiscardHandler), activities.Options{LastAttempt: door.CallHistory().LastAttempt, SentUnread: door.CallHistory().SentUnread}))
+	activities.Register(w, activities.New(backend, slog.New(slog.DiscardHandler), activities.Options{CatchUp: door.CatchUp, LastAttempt: door.CallHistory().LastAttempt, SentUnread: door.CallHistory().SentUnread}))
 	perduretest.NoError(t, w.Start())
 	t.Cleanup(w.Stop)
 	return w
