@@ -221,6 +221,10 @@ func (cs *children) childOptions(ctx workflow.Context, call *called, in *RunInpu
 
 // awaitChild waits for the end of a run that this one has started; ended is called then.
 func (cs *children) awaitChild(ctx workflow.Context, call *called, future workflow.ChildWorkflowFuture, ended func()) childEnd {
+	if cs.missedEnd(ctx, future) {
+		ended()
+		return cs.fetch(ctx, call, cs.maxValue())
+	}
 	var result RunResult
 	outcome := ChildOutcome{Result: &result}
 	err := future.Get(ctx, &result)
@@ -235,6 +239,17 @@ func (cs *children) awaitChild(ctx workflow.Context, call *called, future workfl
 	}
 	cs.tasks.makeRoom(ctx, 0)
 	return childEnd{call: call, ChildOutcome: outcome}
+}
+
+// missedEnd waits for a called run to end, or for this one to be stopped, and reports whether
+// it may have missed the end then. Temporal does not report that to an execution which was
+// reset to before it. A stop before the point of the reset was recorded without looking.
+func (cs *children) missedEnd(ctx workflow.Context, future workflow.Future) bool {
+	if !cs.in.WasReset {
+		return false
+	}
+	err := workflow.Await(ctx, future.IsReady)
+	return err != nil && workflow.GetVersion(ctx, "look for ends", workflow.DefaultVersion, 1) > workflow.DefaultVersion
 }
 
 var (

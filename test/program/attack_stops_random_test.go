@@ -17,6 +17,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
@@ -128,7 +129,11 @@ func (l *stopLab) replay(t *testing.T, id runs.RunID) {
 	}
 	replayer := worker.NewWorkflowReplayer()
 	workflows.Register(replayer, trust)
-	if err := replayer.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), history); err != nil {
+	d, err := l.temporal.DescribeWorkflowExecution(t.Context(), string(id), "")
+	perduretest.NoError(t, err)
+	x := d.WorkflowExecutionInfo.Execution // else the replayer takes a run that was reset for the one that was
+	options := worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: x.WorkflowId, RunID: x.RunId}}
+	if err := replayer.ReplayWorkflowHistoryWithOptions(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), history, options); err != nil {
 		t.Errorf("the history of %s does not replay: %v", id, err)
 	}
 }

@@ -165,3 +165,40 @@ func TestResumeOfAnExecutionThatNobodyTookUp(t *testing.T) {
 		})
 	}
 }
+
+// A run was terminated, and with it the run that it had called, and is reset to a time at
+// which that one was under way. Temporal does not tell it how that has ended. It is stopped
+// and resumed nevertheless, and does nothing twice.
+func TestAttackResetAfterTheCalledRunEnded(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	l.called["below"] = define(t, "below", `steps: [{id: w, tool: write_1, OF}, {id: q, type: elicitation, message: Below?, timeout: 24h, dependsOn: [w]}]`)
+	id := l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: below}]"))
+	var seq int64
+	asked := nextEvent(t, l.door, id, &seq, runs.EventOpened)
+	perduretest.NoError(t, l.door.Terminate(t.Context(), id, "stuck"))
+	l.end(t, id)
+	l.end(t, runs.RunID(asked.Elicitation.Run))
+	resetTo(t, l.temporal, string(id), "", "the question")
+	perduretest.NoError(t, l.door.Cancel(t.Context(), id, ""))
+	if outcome := l.end(t, id); outcome.Status != runs.Cancelled {
+		t.Fatalf("it is %s", outcome.Status)
+	}
+	l.replay(t, id)
+	plan, err := l.door.Resumptions().Plan(t.Context(), id, history.ResumeRequest{})
+	perduretest.NoError(t, err)
+	perduretest.NoError(t, l.door.Resumptions().Execute(t.Context(), plan))
+	until(t, "the question", func() bool {
+		run, err := l.door.Get(t.Context(), id)
+		perduretest.NoError(t, err)
+		if len(run.Open()) == 0 {
+			return false
+		}
+		_, err = l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: run.Open()[0].ID, Action: "accept", By: "ada"})
+		perduretest.NoError(t, err)
+		return true
+	})
+	if outcome := l.end(t, id); outcome.Status != runs.Completed || len(l.backend.of("below", "write")) != 1 {
+		t.Errorf("it ended with %+v, and wrote %v", outcome, l.backend.of("below", "write"))
+	}
+}
