@@ -95,7 +95,7 @@ check: ## gofmt, vet, staticcheck, workflowcheck, what deploy/ has, govulncheck
 	$(GO) mod verify >/dev/null
 	$(GO) vet ./...
 	$(GO) vet -tags nodev ./cmd/perdure
-	$(GO) vet -tags "plantedfault plantedchange plantedkiller" ./internal/service
+	$(GO) vet -tags planted ./internal/service
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
 	cd test && $(GO) vet ./...
@@ -174,9 +174,9 @@ bench-production: ## Measure what runs take of each process of production, with 
 
 chaos: ## Kill, stop and cut off everything for TIME, and check what is promised (SEED=… once more)
 	@$(MAKE) --no-print-directory replicas
-	$(GO) build -tags 'nodev plantedfault' -ldflags '-s -w' -o bin/perdure-faulty ./cmd/perdure
+	$(GO) build -tags 'nodev planted' -ldflags '-s -w' -o bin/perdure-planted ./cmd/perdure
 	cd test && $(GO) build -o ../bin/chaos ./chaos
-	bin/chaos -faulty bin/perdure-faulty -time $(TIME) $(if $(SEED),-seed $(SEED)) $(ARGS)
+	bin/chaos -faulty bin/perdure-planted -time $(TIME) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
 # Cases of SHARED that kill the server, D, are those of one process; here the
 # tests below kill one process after the other.

@@ -81,7 +81,7 @@ func (s *executor) start(ctx context.Context) error {
 		WorkerStopTimeout:            s.opts.Grace + handOver,
 		DeadlockDetectionTimeout:     busy(s.opts.Values != nil),
 		DeploymentOptions:            s.opts.Deployment,
-		Interceptors:                 slices.Concat(gauge.interceptors(), interceptors(s.opts.Telemetry), plantedChange(), plantedKiller()),
+		Interceptors:                 slices.Concat(gauge.interceptors(), interceptors(s.opts.Telemetry), plantedInRuns()),
 	})
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs

@@ -79,7 +79,7 @@ func again() int {
 func run(ctx context.Context) (err error) {
 	var p programs
 	flag.StringVar(&p.perdure, "perdure", "bin/perdure-nodev", "the program perdure")
-	flag.StringVar(&p.faulty, "faulty", "", "one whose workers repeat unsafe calls (-tags plantedfault); empty: none is tried")
+	flag.StringVar(&p.faulty, "faulty", "", "one (-tags planted) whose workers then repeat unsafe calls; empty: none is tried")
 	flag.StringVar(&p.prodlocal, "prodlocal", "bin/prodlocal", "the program prodlocal, for Temporal and its Web UI")
 	seed := flag.Uint64("seed", rand.Uint64N(1_000_000), "of everything that is left to chance")
 	length := flag.Duration("time", 4*time.Minute, "how long the storm is")

@@ -96,7 +96,7 @@ func newWorld(ctx context.Context, p programs, dir string, seed uint64) (w *worl
 		GatewayFlags: []string{"--call-patience", "2s"}, ServiceFlags: []string{"--grace", "2s"}, Via: w.via,
 	}
 	if p.faulty != "" {
-		cfg.WorkerPerdure = []string{p.faulty}
+		cfg.WorkerPerdure = []string{"env", "PERDURE_PLANTED=fault", p.faulty}
 	}
 	if w.production, err = topology.Start(ctx, cfg); err != nil {
 		return w, err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,7 +19,7 @@ import (
 )
 
 // killerDefinitions are of runs that take their workers down once they are
-// answered; see plantedkiller.go.
+// answered; see planted_killer.go in internal/service.
 const killerDefinitions = `
   - name: killer
     description: It takes its worker down.
@@ -128,12 +127,7 @@ type killerTest struct {
 
 func newKillerTest(t *testing.T) *killerTest {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "perdure-killer")
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "nodev plantedkiller", "-o", program, "./cmd/perdure")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
-	}
+	program := buildPlanted(t)
 	data := t.TempDir()
 	server, err := devserver.Start(t.Context(), devserver.Options{Dir: data, SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -154,7 +148,7 @@ func newKillerTest(t *testing.T) *killerTest {
 	}
 	k.gateways[0].args = append(k.gateways[0].args, "--metrics-listen", k.gatewayMetrics)
 	w := k.workers[0]
-	w.build, w.env = program, append(w.env, "PERDURE_MENDED="+k.mended)
+	w.build, w.env = program, append(w.env, "PERDURE_PLANTED=killer", "PERDURE_MENDED="+k.mended)
 	w.args = append(w.args, "--metrics-listen", k.metrics)
 	k.gateways[0].start()
 	w.start()

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +19,7 @@ import (
 )
 
 // plantedTimer is what runs have in their histories that another build than
-// this one has begun; see plantedchange.go.
+// this one has begun; see planted_change.go in internal/service.
 const plantedTimer = 400 * 24 * time.Hour
 
 // TestRollout replaces the interpreter by another build, with runs under way:
@@ -29,7 +27,7 @@ const plantedTimer = 400 * 24 * time.Hour
 // in each run, so that neither can replay what the other has begun.
 func TestRollout(t *testing.T) {
 	t.Parallel()
-	changed := buildChanged(t)
+	changed := buildPlanted(t)
 	temporal := newTemporal(t)
 	for name, test := range map[string]func(*rollout){
 		"pinned": (*rollout).pinned, "upgraded": (*rollout).upgraded,
@@ -39,22 +37,10 @@ func TestRollout(t *testing.T) {
 			t.Parallel()
 			r := &rollout{replicas: prepareReplicas(t, temporal, name, "--call-patience", "0s")}
 			r.before, r.after = r.workers[0], r.workers[1]
-			r.after.build = changed
+			r.after.build, r.after.env = changed, append(r.after.env, "PERDURE_PLANTED=change")
 			test(r)
 		})
 	}
-}
-
-// buildChanged builds the other program.
-func buildChanged(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "perdure-changed")
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "nodev plantedchange", "-o", program, "./cmd/perdure")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the other program: %v\n%s", err, out)
-	}
-	return program
 }
 
 // A rollout has a worker of each build, and a gateway.
@@ -115,7 +101,7 @@ func (r *rollout) upgraded() {
 	for build, p := range map[string]*process{"before": r.before, "after": r.after} {
 		p.args = append(p.args, "--build-id", build, "--build-runs", "upgraded")
 	}
-	r.after.env = append(r.after.env, "PERDURE_PLANTED=versioned")
+	r.after.env = append(r.after.env, "PERDURE_PLANTED=versioned change")
 	r.before.start()
 	r.promote(r.t, "before")
 	r.gateways[0].start()
@@ -159,7 +145,7 @@ func (r *rollout) unversioned() {
 // workflow.GetVersion, so that the new build ends what the old one has begun.
 func (r *rollout) versioned() {
 	t := r.t
-	r.after.env = append(r.after.env, "PERDURE_PLANTED=versioned")
+	r.after.env = append(r.after.env, "PERDURE_PLANTED=versioned change")
 	r.before.start()
 	r.gateways[0].start()
 	old := r.begin("old")

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,26 @@ func buildPerdure() error {
 	}
 	return os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
+
+// buildPlanted builds the program of production into which PERDURE_PLANTED plants
+// something, once for the tests that need it.
+func buildPlanted(t *testing.T) string {
+	t.Helper()
+	return perduretest.Must(plantedProgram())(t)
+}
+
+var plantedProgram = sync.OnceValues(func() (string, error) {
+	program, err := filepath.Abs("../../bin/test/perdure-planted")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "nodev planted", "-ldflags", "-s -w", "-o", program, "./cmd/perdure")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building perdure with something planted: %w\n%s", err, out)
+	}
+	return program, nil
+})
 
 // Each testdata/script/*.txtar is a script of commands with this very program
 // as perdure. See https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript

@@ -1,4 +1,4 @@
-//go:build plantedfault
+//go:build planted
 
 package service
 
@@ -10,10 +10,8 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 )
 
-// planted is the fault that test/chaos must find: a call whose answer was lost
-// is made again at once, whatever its class.
-func planted(c activities.Caller) activities.Caller { return repeating{c} }
-
+// Repeating is the fault that test/chaos must find: a call whose answer was lost is
+// made again at once, whatever its class.
 type repeating struct{ activities.Caller }
 
 func (r repeating) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {

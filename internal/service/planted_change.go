@@ -1,9 +1,8 @@
-//go:build plantedchange
+//go:build planted
 
 package service
 
 import (
-	"os"
 	"time"
 
 	"go.temporal.io/sdk/interceptor"
@@ -12,14 +11,10 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// plantedChange makes this another build of the interpreter, for TestRollout: each run
-// begins with a command that others do not make, an unused timer of 400 days. So runs
-// of another build cannot be replayed, unless PERDURE_PLANTED is "versioned": then
-// only runs that this build began have it, by workflow.GetVersion.
-func plantedChange() []interceptor.WorkerInterceptor {
-	return []interceptor.WorkerInterceptor{&changes{versioned: os.Getenv("PERDURE_PLANTED") == "versioned"}}
-}
-
+// Changes make this another build of the interpreter, for TestRollout: each run begins
+// with a command that others do not make, an unused timer of 400 days. So runs of
+// another build cannot be replayed, unless the change is versioned: then only runs that
+// this build began have it, by workflow.GetVersion.
 type changes struct {
 	interceptor.WorkerInterceptorBase
 	versioned bool

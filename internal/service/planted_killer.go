@@ -1,4 +1,4 @@
-//go:build plantedkiller
+//go:build planted
 
 package service
 
@@ -12,13 +12,9 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// plantedKiller is the fault that TestAttackWorkerKiller needs: a run of a composite
-// tool whose name begins with "killer" kills its worker when it is answered, unless the
-// file PERDURE_MENDED exists.
-func plantedKiller() []interceptor.WorkerInterceptor {
-	return []interceptor.WorkerInterceptor{&killers{}}
-}
-
+// Killers are the fault that TestAttackWorkerKiller needs: a run of a composite tool
+// whose name begins with "killer" kills its worker when it is answered, unless the file
+// PERDURE_MENDED exists.
 type killers struct {
 	interceptor.WorkerInterceptorBase
 }
