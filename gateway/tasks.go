@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,22 +172,15 @@ func (v *taskViews) describe(x *exchange, run *runs.Run) taskState {
 		Status:  string(mcp.TaskStatusWorking),
 		Created: run.Started.UTC().Truncate(time.Millisecond),
 	}
-	updated := run.Started
+	updates := []time.Time{run.Started}
 	for _, e := range run.Elicitations {
-		updated = later(updated, e.Opened)
+		updates = append(updates, e.Opened)
 	}
 	if run.Closed != nil {
-		updated = later(updated, *run.Closed)
+		updates = append(updates, *run.Closed)
 	}
-	t.Updated = updated.UTC().Truncate(time.Millisecond)
+	t.Updated = slices.MaxFunc(updates, time.Time.Compare).UTC().Truncate(time.Millisecond)
 	return t
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // ttl is how long a task is kept, counted from its creation, once that is
