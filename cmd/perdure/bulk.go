@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // checkBulk checks --rate and --limit.
@@ -16,6 +20,14 @@ func checkBulk(rate float64, limit int) error {
 		return usagef("--limit must be at least 1")
 	}
 	return nil
+}
+
+// noteOthers says with which --query a bulk command reaches the open runs beyond --limit,
+// however many of a list stay open. The index lists those that began last first.
+func noteOthers(c *console, limit int, query string, list []runs.Run) {
+	first := slices.MinFunc(list, func(a, b runs.Run) int { return a.Began.Compare(b.Began) }).Began
+	query = fmt.Sprintf("(%s) AND StartTime <= '%s'", query, first.UTC().Format(time.RFC3339Nano))
+	c.notef("more runs match than --limit %d; repeat the command for the others then with\n  --query %s", limit, view.ShellWord(query))
 }
 
 // finishBulk prints what a command over many items has come to, as text or JSON. It is an

@@ -98,8 +98,8 @@ func (b *bulkAnswer) run(ctx context.Context) error {
 func (b *bulkAnswer) forms(ctx context.Context) (forms []*askedForm, unreadable []runs.RunID, err error) {
 	list, err := b.client.List(ctx, runs.Filter{Waiting: true, Query: b.Query, Limit: b.Limit + 1})
 	if len(list) > b.Limit {
-		b.console.notef("more runs match than --limit %d; repeat the command for the others", b.Limit)
 		list = list[:b.Limit]
+		noteOthers(b.console, b.Limit, b.Query, list)
 	}
 	for _, run := range list {
 		if run.Unreadable != "" {

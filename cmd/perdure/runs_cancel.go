@@ -123,8 +123,8 @@ func (k runsCancelCommand) all(ctx context.Context, c *console) error {
 		return err
 	}
 	if len(list) > k.Limit {
-		c.notef("more runs match than --limit %d; repeat the command for the others", k.Limit)
 		list = list[:k.Limit]
+		noteOthers(c, k.Limit, k.Query, list)
 	}
 	n := bulkCancelled{Found: len(list)}
 	if n.Found > 0 {

@@ -139,6 +139,7 @@ func (a *archive) run(info *workflowpb.WorkflowExecutionInfo) Run {
 		Caller:  a.attribute(info, workflows.AttrCaller),
 		Request: a.attribute(info, workflows.AttrRequest),
 		Started: a.firstStart(info),
+		Began:   info.StartTime.AsTime(),
 
 		WaitingFor: a.attribute(info, workflows.AttrWaiting),
 	}

@@ -173,6 +173,7 @@ type Run struct {
 	Status       Status        `json:"status"`
 	Caller       string        `json:"caller"`
 	Started      time.Time     `json:"started"` // its first execution, however often it has continued or was resumed
+	Began        time.Time     `json:"-"`       // the execution of it that is listed
 	Closed       *time.Time    `json:"closed,omitempty"`
 	Cause        string        `json:"cause,omitempty"`      // why it was terminated, in the words of the operator; "" = it was not, or without a reason
 	Error        *Error        `json:"error,omitempty"`      // with which it ended, where Filter.Errors asks for it
