@@ -152,10 +152,15 @@ func (a Attempt) Oversized(reason string) (e *Error, repeat bool) {
 // before have ended with their workers.
 func (a Attempt) WorkerLost() (e *Error, repeat bool) {
 	e = a.error(codes.WorkerLost, codes.CategoryTool, "")
-	e.Message = fmt.Sprintf("step %s: the worker that called %s is gone", a.Call.StepPath, a.Call.Tool)
+	e.Message = workerLost(a.Call.StepPath, a.Call.Tool)
 	e.Attempt--
 	e, _ = a.unknown(e)
 	return e, false
+}
+
+// workerLost is the message about a call whose worker reported nothing any more.
+func workerLost(path record.StepPath, tool string) string {
+	return fmt.Sprintf("step %s: the worker that called %s ended, or was cut off from Temporal", path, tool)
 }
 
 // SentBefore is the failure of a call that is not made, since the run had made it

@@ -173,7 +173,7 @@ func (q request) lostFailure(err error, before *Error) *Error {
 		return e
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT:
 		e.Code, e.Category = codes.WorkerLost, codes.CategoryTool
-		e.Message = fmt.Sprintf("step %s: the worker that called %s is gone", q.path, q.tool.Name)
+		e.Message = workerLost(q.path, q.tool.Name)
 	case te != nil:
 		e.Code, e.Category = codes.StepTimeout, codes.CategoryTimeout
 		e.Message = fmt.Sprintf("step %s timed out after %s", q.path, q.limit)

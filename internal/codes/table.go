@@ -115,7 +115,7 @@ var table = []Entry{
 	{Code: ConnectionLost, Categories: []Category{CategoryTool, CategoryOutcomeUnknown}, Retryable: true,
 		When: "the connection broke before the response arrived"},
 	{Code: WorkerLost, Categories: []Category{CategoryTool, CategoryOutcomeUnknown}, Retryable: true,
-		When: "the process that made the call died"},
+		When: "the worker that made the call ended, or was cut off from Temporal"},
 	{Code: UnderWay, Categories: []Category{CategoryOutcomeUnknown},
 		When: "the run ended during a call of a tool that must not be called twice"},
 	{Code: UnknownTool, Categories: []Category{CategoryTool}, Retryable: true, Hint: "Calling again helps once a backend offers the tool.",

@@ -293,7 +293,7 @@ func TestReaders(t *testing.T) {
 				s.timeOutOf(s.schedule("a: x"), goneFailure())
 			},
 			want:  []string{"2 step a started 0/1", "3 step a ended failed 1/1"},
-			steps: []string{`a x failed 0 {"a":1}  the worker that made the call is gone`},
+			steps: []string{`a x failed 0 {"a":1}  the worker that made the call ended, or was cut off from Temporal`},
 		},
 		{
 			name: "a timeout is not told in words of retries",

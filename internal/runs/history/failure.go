@@ -44,7 +44,7 @@ func (f Failure) Message() string {
 // timeouts say what Temporal says in words of its retries, also of calls that are
 // never made again.
 var timeouts = map[enumspb.TimeoutType]string{
-	enumspb.TIMEOUT_TYPE_HEARTBEAT:         "the worker that made the call is gone",
+	enumspb.TIMEOUT_TYPE_HEARTBEAT:         "the worker that made the call ended, or was cut off from Temporal",
 	enumspb.TIMEOUT_TYPE_START_TO_CLOSE:    "the call took longer than it may",
 	enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE: "the call took longer than it may",
 	enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START: "no process took the call up in time",
