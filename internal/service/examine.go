@@ -329,7 +329,7 @@ func (x *examination) database(ctx context.Context) {
 	version, latest := at.Version, at.Latest
 	switch {
 	case err != nil:
-		x.add("database", CheckFailed, err.Error(), "start it; check the URL, the password and the permissions of its user")
+		x.add("database", CheckFailed, err.Error(), "%s", store.Fix(err))
 		return
 	case version < latest:
 		x.add("database", CheckFailed, fmt.Sprintf("its tables have version %d; %d is required", version, latest), "run perdure migrate")
