@@ -24,17 +24,31 @@ func (s *Step) hasDefault(member string) bool {
 	return ok
 }
 
-// Refused is the output and the content of an elicitation that was not accepted, if the
-// run continues: the defaultResults, with content, and the action. defaultResults
-// that are no object are the output as they are.
-func (s *Step) Refused(action string) (output, content any) {
+// Refused is the output of an elicitation that was not accepted, if the run continues:
+// the defaultResults, with the action. defaultResults that are no object are the output
+// as they are.
+func (s *Step) Refused(action string) any {
 	members, ok := s.Defaults().(map[string]any)
 	if !ok {
-		return s.DefaultResults.Value, nil
+		return s.DefaultResults.Value
 	}
 	members = maps.Clone(members)
 	members["action"] = action
-	return members, members["content"]
+	return members
+}
+
+// Content is the content of a step with this output: of an elicitation the member of that
+// name, also where defaultResults stand in, and of a call the content blocks.
+func (s *Step) Content(output any) any {
+	switch traits := s.Type.Traits(); {
+	case traits.Blocks:
+		return ContentBlocks(output)
+	case traits.Asks:
+		members, _ := output.(map[string]any)
+		return members["content"]
+	default:
+		return nil
+	}
 }
 
 // Refusals is the data of an elicitation for the steps after it, for each way in which
@@ -46,8 +60,8 @@ func (s *Step) Refusals() []any {
 		if action == "decline" {
 			handler = s.OnDecline
 		}
-		output, content := s.Refused(action)
-		scope := StepScope{Status: "completed", Output: output, Action: action, Content: content}
+		output := s.Refused(action)
+		scope := StepScope{Status: "completed", Output: output, Action: action, Content: s.Content(output)}
 		switch {
 		case handled(handler) == Continue:
 			seen = append(seen, answered(scope))
@@ -58,7 +72,7 @@ func (s *Step) Refusals() []any {
 		}
 	}
 	if s.Continues() { // it can fail before it asks
-		seen = append(seen, failedWith(StepScope{Status: "failed", Output: s.Defaults()}))
+		seen = append(seen, failedWith(StepScope{Status: "failed", Output: s.Defaults(), Content: s.Content(s.Defaults())}))
 	}
 	return seen
 }

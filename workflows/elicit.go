@@ -46,14 +46,13 @@ func answered(s *definitions.Step, path StepPath, a Answer) Outcome {
 		if err != nil {
 			content = map[string]any{} // cannot happen: the answer was checked
 		}
-		return Outcome{status: stepCompleted, answer: &a, content: content, output: map[string]any{"action": Accept, "content": content}}
+		return Outcome{status: stepCompleted, answer: &a, output: map[string]any{"action": Accept, "content": content}}
 	}
 	handler := s.OnCancel
 	if a.Action == Decline {
 		handler = s.OnDecline
 	}
-	out := Outcome{status: stepCompleted, answer: &a}
-	out.output, out.content = s.Refused(a.Action)
+	out := Outcome{status: stepCompleted, answer: &a, output: s.Refused(a.Action)}
 	switch {
 	case handler != nil && handler.Action == definitions.Continue:
 		return out

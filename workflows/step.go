@@ -31,7 +31,6 @@ type stepState struct {
 	broken  bool    // it failed without continuing, or depends on a step that did
 	output  any     // nil until there is one
 	answer  *Answer // of an elicitation
-	content any
 	err     string
 	why     string // it was skipped
 
@@ -41,12 +40,11 @@ type stepState struct {
 
 // An Outcome is the result of executing a step or one item of a forEach.
 type Outcome struct {
-	status  stepStatus
-	output  any
-	answer  *Answer // of an elicitation
-	content any     // of an elicitation
-	err     *Error
-	skip    bool // skip_remaining
+	status stepStatus
+	output any
+	answer *Answer // of an elicitation
+	err    *Error
+	skip   bool // skip_remaining
 }
 
 // A place is where a step is executed: its path, and the forEach variables
@@ -65,7 +63,7 @@ func unknownKind(n *definitions.Node, at place) Outcome {
 // answeredAs keeps how an elicitation was answered that failed and continues.
 func (o *Outcome) answeredAs(s *definitions.Step, by *Answer) {
 	if by != nil && o.output != nil {
-		o.output, o.content = s.Refused(by.Action)
+		o.output = s.Refused(by.Action)
 		o.answer = by
 	}
 }
@@ -113,10 +111,7 @@ func templateError(n *definitions.Node, at place, err error) *Error {
 
 // scope is what templates see of a step that has ended.
 func (s *stepState) scope(n *definitions.Node) definitions.StepScope {
-	seen := definitions.StepScope{Status: string(s.status), Output: s.output, Content: s.content, Error: s.err}
-	if n.Step.Type.Traits().Blocks {
-		seen.Content = definitions.ContentBlocks(s.output)
-	}
+	seen := definitions.StepScope{Status: string(s.status), Output: s.output, Content: n.Step.Content(s.output), Error: s.err}
 	if a := s.answer; a != nil {
 		seen.Action, seen.By, seen.At = a.Action, a.AnsweredBy, a.At
 	}

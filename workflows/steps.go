@@ -109,7 +109,7 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 	}
 	s.status, s.started = stepRunning, true
 	out := st.attempt(ctx, n, place{path: StepPath(n.ID)})
-	s.status, s.output, s.answer, s.content = out.status, out.output, out.answer, out.content
+	s.status, s.output, s.answer = out.status, out.output, out.answer
 	if out.err != nil {
 		s.err = out.err.Message
 	}

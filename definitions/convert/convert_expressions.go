@@ -237,6 +237,8 @@ func (d *translation) step(path []string) (expression, bool) {
 	switch name := path[1]; {
 	case name == "content" && d.converter.givesBlocks(path[0]):
 		return d.cannot(".steps.%s.content", path[0])
+	case name == "content" && d.converter.asks(path[0]):
+		return d.get(expression{code: fmt.Sprintf("content_of(%s)", state.code)}, rest), true
 	case name == "output" && state.plain:
 		return d.get(expression{code: state.code}, rest), true
 	case name == "output":
@@ -264,6 +266,11 @@ func (d *translation) step(path []string) (expression, bool) {
 // givesBlocks reports whether the content of a step is the content blocks of its output.
 func (c *converter) givesBlocks(id string) bool {
 	return slices.ContainsFunc(c.program.Steps, func(n *definitions.Node) bool { return n.ID == id && n.Step.Type.Traits().Blocks })
+}
+
+// asks reports whether a step is an elicitation.
+func (c *converter) asks(id string) bool {
+	return slices.ContainsFunc(c.program.Steps, func(n *definitions.Node) bool { return n.ID == id && n.Step.Type.Traits().Asks })
 }
 
 // alwaysAsked reports whether the output of a step is always that of an elicitation,

@@ -76,6 +76,9 @@ func (d *dot) members(field, root string, paths [][]string) (string, error) {
 			if ok && d.converter.givesBlocks(name) && slices.ContainsFunc(paths, readsContent) {
 				code = fmt.Sprintf("with_blocks(%s)", code)
 			}
+			if ok && d.converter.asks(name) && slices.ContainsFunc(paths, readsContent) {
+				code = fmt.Sprintf("with_content(%s)", code)
+			}
 		case "workflow":
 			var e expression
 			if e, ok = d.workflow(name); !ok {

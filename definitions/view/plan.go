@@ -377,7 +377,7 @@ func (pl *planner) atEnd() data {
 func afterStep(s *definitions.Step, runs Certainty, problem string) any {
 	switch {
 	case runs == No:
-		return definitions.StepScope{Status: "skipped", Output: s.Defaults()}.Data()
+		return definitions.StepScope{Status: "skipped", Output: s.Defaults(), Content: s.Content(s.Defaults())}.Data()
 	case runs == Depends || problem != "" || s.Continues():
 		return template.Unknown{}
 	case !s.Type.Traits().Asks:
