@@ -519,6 +519,49 @@ func TestResentCallInTheNextEra(t *testing.T) {
 	}
 }
 
+// Once it is over, the runs of an era are counted once: a call that nobody sends again
+// costs as little as it does in the middle of one.
+func TestRunsOfThePastEraAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	w.gateway.SetClock(func() time.Time { return time.Now().Truncate(12 * time.Hour).Add(time.Hour) })
+	var looks atomic.Int64
+	w.runs.getErr = func() error { looks.Add(1); return nil }
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	call := func() { c.modernCall("echoed", `{}`, `{}`, "").result(false) }
+	call()
+	first := looks.Load()
+	for range 5 {
+		call()
+	}
+	if n := looks.Load(); n != first {
+		t.Errorf("five calls looked for %d runs, the first one for %d", n-first, first)
+	}
+}
+
+// What another replica has answered is read once, and not for each call that follows.
+func TestRunsOfAnotherReplicaAreReadOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	_, there := w.replica()
+	var looks atomic.Int64
+	w.runs.getErr = func() error { looks.Add(1); return nil }
+	call := func(at string) int64 {
+		before := looks.Load()
+		(&wire{T: t, url: at, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false)
+		return looks.Load() - before
+	}
+	for range 4 {
+		call(there)
+	}
+	call(w.url)
+	for range 2 {
+		if n := call(w.url); n > 0 {
+			t.Errorf("a call looked for %d runs", n)
+		}
+	}
+}
+
 // A run that was cancelled before it did anything has nothing that calling again
 // would repeat; one that has written is reported.
 func TestResentCallAfterItWasCancelled(t *testing.T) {

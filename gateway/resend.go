@@ -20,6 +20,7 @@ const (
 	minBack      = time.Hour       // for which a run is looked for beyond its timeout, if the window is shorter
 	maxEras      = 8               // that are looked at: enough for a request of three days
 	clockSkew    = 2 * time.Second // that replicas may differ about the end of an era
+	lastStart    = 2 * time.Minute // after the end of an era, in which a run of a call of before may still be started
 	lookBack     = 10              // runs of a call that may have lost their clients, the last ones
 	maxAtOnce    = 50              // runs of one call that others start while it is looked for one
 	maxRunNumber = 1 << 20         // runs of one call in an era
@@ -47,7 +48,8 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 			return runs.Started{}, err
 		}
 	}
-	if next := j.served.next(a.series(now)); len(a.eras()) == 1 && a.settled(now, next) {
+	if a.allSettled(now) {
+		next, _ := j.served.next(a.series(now))
 		started, err := a.start(ctx, req, now, next)
 		if err != nil || !started.Attached {
 			return started, err
@@ -111,7 +113,7 @@ func (a *resentCall) eras() (eras []int64) {
 
 // attended reports whether a client seems to wait here for a run of the same call.
 func (a *resentCall) attended(of int64) bool {
-	next := a.j.served.next(a.series(of))
+	next, _ := a.j.served.next(a.series(of))
 	for no := next - 1; no >= max(0, next-lookBack); no-- {
 		if a.j.served.attended(a.id(of, no)) {
 			return true
@@ -137,8 +139,20 @@ func (a *resentCall) awaitClosing(ctx context.Context) error {
 	return nil
 }
 
-// settled reports whether this replica knows, of all runs before one that may be
-// joined, that they may not.
+// allSettled reports whether this replica knows, of all runs that may be joined, that they
+// may not: of those that others have started in the era now, the next start tells.
+func (a *resentCall) allSettled(now int64) bool {
+	for _, of := range a.eras() {
+		next, final := a.j.served.next(a.series(of))
+		if of != now && !final || !a.settled(of, next) {
+			return false
+		}
+	}
+	return true
+}
+
+// settled reports whether this replica knows, of the last runs before one, that they may
+// not be joined.
 func (a *resentCall) settled(of int64, next int) bool {
 	for no := next - 1; no >= max(0, next-lookBack); no-- {
 		if !a.j.served.settled(a.id(of, no)) {
@@ -197,7 +211,7 @@ func (a *resentCall) start(ctx context.Context, req runs.StartRequest, of int64,
 	req.ID = a.id(of, no)
 	started, err := a.j.runs.Start(ctx, req)
 	if err == nil {
-		a.j.served.counted(a.series(of), no+1)
+		a.j.served.counted(a.series(of), no+1, false)
 	}
 	return started, err
 }
@@ -213,8 +227,17 @@ func (a *resentCall) countAll(ctx context.Context, eras []int64) ([]int, error) 
 	return counts, cmp.Or(failed...)
 }
 
+// isOver reports whether no run will be started in an era any more.
+func (a *resentCall) isOver(of int64) bool {
+	return a.arrived.Add(-lastStart).UnixNano()/int64(era) > of
+}
+
 // count reports how many runs of the call there are in an era.
 func (a *resentCall) count(ctx context.Context, of int64) (int, error) {
+	low, final := a.j.served.next(a.series(of))
+	if final {
+		return low, nil
+	}
 	var err error
 	there := func(no int) bool {
 		if err == nil {
@@ -226,8 +249,7 @@ func (a *resentCall) count(ctx context.Context, of int64) (int, error) {
 		}
 		return err == nil
 	}
-	low, step := a.j.served.next(a.series(of)), 1
-	high := low
+	high, step := low, 1
 	for step < maxRunNumber && there(high) {
 		low, high, step = high+1, high+step, 2*step
 	}
@@ -239,7 +261,7 @@ func (a *resentCall) count(ctx context.Context, of int64) (int, error) {
 		}
 	}
 	if err == nil {
-		a.j.served.counted(a.series(of), low)
+		a.j.served.counted(a.series(of), low, a.isOver(of))
 	}
 	return low, err
 }
@@ -267,10 +289,14 @@ func (a *resentCall) isLost(ctx context.Context, id runs.RunID) (bool, error) {
 			return err == nil, err // it is in its next execution
 		}
 	}
-	if a.arrived.Sub(*run.Closed) > a.j.window {
-		return false, nil
+	answered := a.arrived.Sub(*run.Closed) > a.j.window
+	if !answered {
+		answered, err = a.j.deliveries.wasAnswered(ctx, a.x.callerID, run)
 	}
-	if answered, err := a.j.deliveries.wasAnswered(ctx, a.x.callerID, run); err != nil || answered {
+	if err == nil && answered {
+		a.j.served.settle(id, a.arrived)
+	}
+	if err != nil || answered {
 		return false, err
 	}
 	if run.Status == runs.Cancelled {

@@ -13,7 +13,14 @@ import (
 type served struct {
 	mu    sync.Mutex
 	runs  map[runs.RunID]*servedRun
-	count map[string]int // how many runs there are at least, by series of calls
+	count map[string]seriesCount
+}
+
+// A seriesCount is how many runs of a call there are in an era at least; final = there will
+// be no more.
+type seriesCount struct {
+	next  int
+	final bool
 }
 
 type servedRun struct {
@@ -115,6 +122,18 @@ func (s *served) noted(id runs.RunID) {
 	}
 }
 
+// settle notes that a run that has ended has not lost its client, as was found out.
+func (s *served) settle(id runs.RunID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs == nil {
+		s.runs = map[runs.RunID]*servedRun{}
+	}
+	if r := s.runs[id]; r == nil && len(s.runs) < maxServed || r != nil && len(r.waiting) == 0 {
+		s.runs[id] = &servedRun{answered: true, until: now.Add(minBack)}
+	}
+}
+
 // settled reports whether a run is known not to have lost its client.
 func (s *served) settled(id runs.RunID) bool {
 	s.mu.Lock()
@@ -152,17 +171,19 @@ func (s *served) respondsFirst(id runs.RunID, seq int64) bool {
 }
 
 // next is the number of the next run in a series, as far as it is known.
-func (s *served) next(series string) int {
+func (s *served) next(series string) (next int, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.count[series]
+	c := s.count[series]
+	return c.next, c.final
 }
 
-func (s *served) counted(series string, count int) {
+func (s *served) counted(series string, next int, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count == nil || len(s.count) >= maxServed {
-		s.count = map[string]int{}
+		s.count = map[string]seriesCount{}
 	}
-	s.count[series] = max(s.count[series], count)
+	before := s.count[series]
+	s.count[series] = seriesCount{next: max(before.next, next), final: before.final || final}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"go.temporal.io/api/enums/v1"
@@ -57,13 +56,6 @@ func (c count) figures() map[string]int {
 
 const baseline = "testdata/baseline.json"
 
-// A run that lasts, such as on a busy machine, is read each half second at least. These
-// requests are not counted.
-const (
-	reads     = "GetWorkflowExecutionHistory"
-	unhurried = 500 * time.Millisecond
-)
-
 // shapes are those of testdata/shapes.yaml.
 var shapes = []string{"one_step", "three_parallel", "chain_of_5", "chain_script", "foreach", "foreach_script", "approval"}
 
@@ -77,7 +69,8 @@ func TestRunsCost(t *testing.T) {
 			now[backend+"_"+shape] = h.count(t, h.client, backend+"_"+shape, nil, 10)
 		}
 	}
-	now["modern_approval"] = h.count(t, h.modern, "unsafe_approval", nil, 10)
+	
+now["modern_approval"] = h.count(t, h.modern, "unsafe_approval", nil, 10)
 	if *perduretest.Update {
 		written, err := json.MarshalIndent(now, "", "  ")
 		if err == nil {
@@ -113,8 +106,7 @@ func compare(t *testing.T, shape string, before, now count) {
 }
 
 // allowed is how much of something a run may take that took so much of it before. How
-// many workflow tasks a run has depends on how busy the machine is, and so do requests
-// that wait for something.
+// many workflow tasks a run has depends on how busy the machine is.
 func allowed(name string, before int) int {
 	switch name {
 	case "coroutines":
@@ -134,42 +126,40 @@ func (h *house) count(t *testing.T, by *client.Client, tool string, arguments ma
 	var all []count
 	for range calls {
 		h.meter.reset()
-		begun := time.Now()
 		h.call(t, by, tool, arguments)
 		requests, took, last := h.meter.read()
-		requests[reads] -= min(requests[reads], int(time.Since(begun)/unhurried))
 		history := h.history(t, last)
 		all = append(all, count{
 			Requests: requests, Events: len(history.Events), Bytes: proto.Size(history),
 			Coroutines: took.coroutines, Passes: took.passes, Yields: took.yields, Allocs: allocations(t, history),
 		})
 	}
-	c := median(all)
+	c := typical(all)
 	t.Logf("%s: %s", tool, shown(c))
 	return c
 }
 
-// median is that of each figure: what happens now and then is not in it.
-func median(all []count) count {
-	middle := func(of func(count) int) int {
+// typical is the median of each figure, without what happens now and then; of requests the
+// least, since those that wait for something ask again where the machine is busy.
+func typical(all []count) count {
+	sorted := func(of func(count) int) []int {
 		var figures []int
 		for _, c := range all {
 			figures = append(figures, of(c))
 		}
 		slices.Sort(figures)
-		return figures[len(figures)/2]
+		return figures
 	}
+	median := func(of func(count) int) int { return sorted(of)[len(all)/2] }
 	c := count{
 		Requests: map[string]int{},
-		Events:   middle(func(c count) int { return c.Events }), Bytes: middle(func(c count) int { return c.Bytes }),
-		Coroutines: middle(func(c count) int { return c.Coroutines }), Passes: middle(func(c count) int { return c.Passes }),
-		Yields: middle(func(c count) int { return c.Yields }), Allocs: middle(func(c count) int { return c.Allocs }),
+		Events:   median(func(c count) int { return c.Events }), Bytes: median(func(c count) int { return c.Bytes }),
+		Coroutines: median(func(c count) int { return c.Coroutines }), Passes: median(func(c count) int { return c.Passes }),
+		Yields: median(func(c count) int { return c.Yields }), Allocs: median(func(c count) int { return c.Allocs }),
 	}
-	for _, one := range all {
-		for method := range one.Requests {
-			if n := middle(func(c count) int { return c.Requests[method] }); n > 0 {
-				c.Requests[method] = n
-			}
+	for method := range all[0].Requests {
+		if n := sorted(func(c count) int { return c.Requests[method] })[0]; n > 0 {
+			c.Requests[method] = n
 		}
 	}
 	return c
