@@ -69,8 +69,8 @@ func TestRunsCost(t *testing.T) {
 			now[backend+"_"+shape] = h.count(t, h.client, backend+"_"+shape, nil, 10)
 		}
 	}
-	
-now["modern_approval"] = h.count(t, h.modern, "unsafe_approval", nil, 10)
+
+	now["modern_approval"] = h.count(t, h.modern, "unsafe_approval", nil, 10)
 	if *perduretest.Update {
 		written, err := json.MarshalIndent(now, "", "  ")
 		if err == nil {
