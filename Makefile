@@ -60,7 +60,7 @@ help: ## List the targets
 
 build: ## Build bin/perdure (the first build takes some minutes: it holds a whole Temporal server)
 	@test -d $${GOCACHE:-$$($(GO) env GOCACHE)}/00 || echo "first build: compiling the Temporal server takes some minutes"
-	$(GO) build -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o $(BIN) ./cmd/perdure
+	$(GO) build -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o $(BIN) ./cmd/perdure
 
 run: build ## Build and start everything in one process; Ctrl-C ends it
 	$(BIN) dev --data $(DATA)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/internal/secrets"
 )
@@ -66,6 +67,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends at once
 	adaptMemory()
+	worker.SetBinaryChecksum(programVersion()) // else workers read and hash the whole program when they start
 	c := systemConsole()
 	if err := conceal(); err != nil {
 		c.notef("perdure: %v", err)

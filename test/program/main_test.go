@@ -31,21 +31,19 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, programs)
 }
 
-// buildPerdure builds the program under test, once for all tests, and puts it
-// into PATH.
+// buildPerdure builds the program under test, as make build does, once for all tests, and
+// puts it into PATH.
 func buildPerdure() error {
-	bin, err := filepath.Abs("../../bin/test")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		return err
 	}
-	// Without what debuggers read it is linked sooner, and starts sooner: Temporal's
-	// client hashes the file of its program.
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(bin, "perdure"), "./cmd/perdure")
-	build.Dir = "../.."
+	build := exec.Command("make", "--no-print-directory", "build")
+	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building perdure: %w\n%s", err, out)
 	}
-	return os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return os.Setenv("PATH", filepath.Join(root, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
 // buildPlanted builds the program of production into which PERDURE_PLANTED plants
@@ -56,7 +54,7 @@ func buildPlanted(t *testing.T) string {
 }
 
 var plantedProgram = sync.OnceValues(func() (string, error) {
-	program, err := filepath.Abs("../../bin/test/perdure-planted")
+	program, err := filepath.Abs("../../bin/perdure-planted")
 	if err != nil {
 		return "", err
 	}
