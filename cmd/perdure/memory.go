@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// share of the control group's memory, in percent, for Go's limit. The rest is for what
-// Go does not count (the program itself, mapped files of SQLite, C stacks), and for
-// moments above the limit.
-const share = 90
+// What of the control group's memory is left out of Go's limit: a tenth, and this at least.
+// It is for what Go does not count (the program itself, mapped files of SQLite, C stacks),
+// and for moments above the limit, which with values of 5 MB were 27 MB.
+const leastRoom = 40 << 20
 
 // adaptMemory sets Go's memory limit from that of the control group, unless GOMEMLIMIT
 // is set, so that garbage is collected in time in a container. Without a control group
@@ -24,11 +24,14 @@ func adaptMemory() {
 	}
 	root := os.DirFS("/")
 	if most, ok := limit(root); ok {
-		debug.SetMemoryLimit(most / 100 * share)
+		debug.SetMemoryLimit(within(most))
 	} else if all := machine(root); all > 0 {
 		debug.SetMemoryLimit(all / 2)
 	}
 }
+
+// within is Go's limit in a group that may have most.
+func within(most int64) int64 { return max(most/2, min(most/10*9, most-leastRoom)) }
 
 // collectLess lets the heap of dev grow to three times what lives before garbage is
 // collected, within the memory limit, unless GOGC is set. The embedded Temporal makes much

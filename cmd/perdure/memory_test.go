@@ -43,6 +43,17 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestWithin leaves room beside Go's limit, in small containers more than a tenth.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for most, want := range map[int64]int64{1000 * mib: 900 * mib, 400 * mib: 360 * mib, 240 * mib: 200 * mib, 60 * mib: 30 * mib, 0: 0} {
+		if got := within(most); got != want {
+			t.Errorf("of %d MiB: %d, want %d", most/mib, got, want)
+		}
+	}
+}
+
 // TestMachine reads how much memory the machine has.
 func TestMachine(t *testing.T) {
 	t.Parallel()
@@ -55,7 +66,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// TestAdapt: a process has nine tenths of its group's limit, or half of the machine's
+// TestAdapt: a process has its part of its group's limit, or half of the machine's
 // memory, unless GOMEMLIMIT says something else, and dev collects garbage when two thirds
 // of the heap are garbage, unless GOGC says something else.
 func TestAdapt(t *testing.T) {
@@ -67,7 +78,7 @@ func TestAdapt(t *testing.T) {
 	}
 	want := int64(math.MaxInt64)
 	if most, ok := limit(os.DirFS("/")); ok {
-		want = most / 100 * 90
+		want = within(most)
 	} else if all := machine(os.DirFS("/")); all > 0 {
 		want = all / 2
 	}
