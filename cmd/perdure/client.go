@@ -90,7 +90,7 @@ type notListeningError struct {
 }
 
 func (e *notListeningError) Error() string {
-	return "nothing listens at " + e.at + "; start perdure dev, or name another server"
+	return "nothing listens at " + e.at + "; start perdure dev, or name another server with --url or --data"
 }
 
 func (e *notListeningError) Unwrap() error { return e.err }
