@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -106,10 +107,13 @@ func (d doctorCommand) signingKeys() (*service.Keys, string, error) {
 	if _, err := os.Stat(own); err == nil && flags.KeyFile == "" && !inline {
 		flags.KeyFile = own
 	}
-	k, err := flags.keys()
-	if err != nil && flags.KeyFile == "" && !inline && d.Config == "" {
-		return nil, "", nil
+	if flags == (keyFlags{}) && !inline {
+		if d.Config == "" {
+			return nil, "", nil
+		}
+		return nil, "", errors.New(noKey) // the check says what to do
 	}
+	k, err := flags.keys()
 	return &k, flags.KeyFile, err
 }
 

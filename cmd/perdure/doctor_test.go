@@ -26,3 +26,12 @@ func TestDoctorFits(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorWithoutKey: what to do about a missing key is said once.
+func TestDoctorWithoutKey(t *testing.T) {
+	t.Parallel()
+	d := doctorCommand{Config: "perdure.yaml", temporalFlags: temporalFlags{Data: dataDir(t.TempDir())}}
+	if _, _, err := d.signingKeys(); err == nil || strings.Contains(err.Error(), "--key-file") {
+		t.Errorf("got %v, want what is missing and not what to do", err)
+	}
+}

@@ -44,9 +44,11 @@ func (f keyFlags) keys() (service.Keys, error) {
 	case f.InsecureRandomKey:
 		return readKeys(secrets.FixedKeys(newKey()))
 	}
-	return service.Keys{}, usagef("no signing key given, which all gateways and workers share; generate one with openssl rand -hex 32 " +
+	return service.Keys{}, usagef(noKey + "; generate one with openssl rand -hex 32 " +
 		"and set --key-file or PERDURE_KEY, or use --insecure-random-key for a single process")
 }
+
+const noKey = "no signing key given, which all gateways and workers share"
 
 // keyOf is the file in which dev keeps its keys.
 func keyOf(data string) string { return filepath.Join(data, "key") }

@@ -127,7 +127,7 @@ func (x *examination) signingKeys() {
 	k, file, err := x.SigningKeys()
 	switch {
 	case err != nil:
-		x.add("signing key", CheckFailed, err.Error(), "%s", keyFileFix(err, "set --key-file or PERDURE_KEY to the same key for all gateways and workers"))
+		x.add("signing key", CheckFailed, err.Error(), "%s", keyFileFix(err, "set --key-file or PERDURE_KEY to the same key, such as from openssl rand -hex 32, for all gateways and workers"))
 		return
 	case k == nil:
 		x.add("signing key", CheckSkipped, "not given", "set --key-file")
