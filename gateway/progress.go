@@ -162,7 +162,7 @@ func (s *report) notifyStep(message string, step *StepState) {
 
 // metaOf reports whose progress it is.
 func (s *report) metaOf(step *StepState) map[string]any {
-	run := runState{ID: s.at.Run, Status: statusRunning}
+	run := runState{ID: s.at.Run, Status: statusRunning, ApprovalURL: s.on.results.page(s.at.Run)}
 	if len(s.asker.gates()) > 0 || step != nil && step.Status == StepWaiting {
 		run.Status = statusWaiting
 	}

@@ -72,8 +72,8 @@ type runState struct {
 	ID       runs.RunID `json:"id"`
 	Status   string     `json:"status"`
 	Attached bool       `json:"attached,omitempty"` // the call joined a run that was there already
-	// ApprovalURL is where a person answers what the run asks. "" = the run asks
-	// nothing, or the client itself, or there is no page.
+	// ApprovalURL is where a person answers what the run asks. "" = there is no page;
+	// in a result also: the run asks nothing, or the client itself.
 	ApprovalURL string `json:"approvalUrl,omitempty"`
 }
 

@@ -125,7 +125,7 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 		p.key = rand.Text()
 	}
 	if !k.JSON {
-		p.steps = newSteps(c, to, k.Data, who == nil)
+		p.steps = newSteps(c, k.Data, who == nil)
 	}
 	if who != nil {
 		p.options = []client.ClientOption{client.WithElicitationHandler(p.steps.over(who))}

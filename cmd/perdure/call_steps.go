@@ -13,7 +13,6 @@ import (
 
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -24,7 +23,8 @@ type progressed struct {
 	Total    float64 `json:"total"`
 	Meta     struct {
 		Run struct {
-			ID string `json:"id"`
+			ID          string `json:"id"`
+			ApprovalURL string `json:"approvalUrl"`
 		} `json:"perdure/run"`
 		Step *gateway.StepState `json:"perdure/step"`
 	} `json:"_meta"`
@@ -44,7 +44,7 @@ func readProgress(n mcp.JSONRPCNotification) (p progressed, ok bool) {
 type steps struct {
 	c         *console
 	data      dataDir // data directory of the called dev
-	page      string  // URL of the page of a run, without its path
+	page      string  // approvals page of the run, as the server says; "" = it has none
 	elsewhere bool    // this command shows no elicitations
 	began     time.Time
 
@@ -59,12 +59,9 @@ type steps struct {
 	ended  bool
 }
 
-// newSteps shows the steps of a call of the server at a URL. The caller ends it.
-func newSteps(c *console, to target, data dataDir, elsewhere bool) *steps {
+// newSteps shows the steps of a call. The caller ends it.
+func newSteps(c *console, data dataDir, elsewhere bool) *steps {
 	s := &steps{c: c, data: data, elsewhere: elsewhere, began: time.Now(), seen: map[string]bool{}}
-	if at, err := besideEndpoint(to.url, "/"); err == nil {
-		s.page = strings.TrimSuffix(at.String(), "/")
-	}
 	if c.errTerminal && c.colour {
 		s.screen = &screen{c: c}
 		go s.animate()
@@ -80,7 +77,7 @@ func (s *steps) notified(n mcp.JSONRPCNotification) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.starts(p.Meta.Run.ID)
+	s.starts(p.Meta.Run.ID, p.Meta.Run.ApprovalURL)
 	if s.screen == nil {
 		s.line(p)
 		return
@@ -93,25 +90,23 @@ func (s *steps) notified(n mcp.JSONRPCNotification) {
 }
 
 // starts shows which run it is, once.
-func (s *steps) starts(id string) {
+func (s *steps) starts(id, page string) {
 	if id == "" || s.run != "" {
 		return
 	}
-	s.run = id
-	s.print(s.c.errStyle(bold, id) + "  " + s.c.errStyle(faint, s.pageOf(id)))
+	s.run, s.page = id, page
+	text := s.c.errStyle(bold, id)
+	if page != "" {
+		text += "  " + s.c.errStyle(faint, page)
+	}
+	s.print(text)
 }
-
-// pageOf is the approvals page of a run, as far as the address of the server tells.
-func (s *steps) pageOf(run string) string { return s.page + approvals.Path(runs.RunID(run)) }
 
 // address is the page that was shown of the run; "" = none was.
 func (s *steps) address() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == "" {
-		return ""
-	}
-	return s.pageOf(s.run)
+	return s.page
 }
 
 // line prints a notification unless it was printed before: servers repeat them to
@@ -160,7 +155,11 @@ func (s *steps) printHow(path runs.StepPath) {
 		s.c.notef("  look at the backend and record the outcome as perdure runs show %s%s says, or on the approvals page", s.run, dataFlag(s.data))
 		return
 	}
-	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel), or on the page above (of dev: perdure approvals open)", s.run, dataFlag(s.data), view.ShellWord(string(path)))
+	elsewhere := ""
+	if s.page != "" {
+		elsewhere = ", or on the page above (of dev: perdure approvals open)"
+	}
+	s.c.notef("  answer with perdure runs answer %s%s --step %s --accept (or --decline, --cancel)%s", s.run, dataFlag(s.data), view.ShellWord(string(path)), elsewhere)
 }
 
 // note prints a line for a person.

@@ -18,13 +18,14 @@ import (
 // step, each error once, and nothing that a server repeats.
 func TestLinesOfSteps(t *testing.T) {
 	t.Parallel()
+	const page = "https://tools.example.com/approvals/pay/1"
 	var err bytes.Buffer
-	s := newSteps(&console{err: &err}, target{url: "http://127.0.0.1:1/mcp"}, "", true)
+	s := newSteps(&console{err: &err}, "", true)
 	told := func(message string, step *gateway.StepState) {
 		t.Helper()
 		encoded, e := json.Marshal(map[string]any{"method": "notifications/progress", "params": map[string]any{
 			"progressToken": 1, "progress": 1, "message": message,
-			"_meta": map[string]any{"perdure/run": map[string]any{"id": "pay/1"}, "perdure/step": step}}})
+			"_meta": map[string]any{"perdure/run": map[string]any{"id": "pay/1", "approvalUrl": page}, "perdure/step": step}}})
 		var n mcp.JSONRPCNotification
 		if e != nil || json.Unmarshal(encoded, &n) != nil {
 			t.Fatalf("%s: %v", encoded, e)
@@ -42,7 +43,7 @@ func TestLinesOfSteps(t *testing.T) {
 	}
 	told("other: cancelled", &gateway.StepState{Path: "other", Status: "cancelled", Started: noon, Ended: noon})
 	s.finish(false, failure+"; show it with perdure runs show")
-	want := `pay/1  http://127.0.0.1:1/approvals/pay/1
+	want := `pay/1  https://tools.example.com/approvals/pay/1
   pay: bank_pay
   pay: failed
     step pay: bank_pay failed: no line
@@ -65,10 +66,10 @@ func TestHowSomebodyElseAnswers(t *testing.T) {
 		"each[0]/reconciliation": "record the outcome as perdure runs show pay/1 says",
 	} {
 		var out bytes.Buffer
-		s := newSteps(&console{err: &out}, target{}, "", false)
-		s.run = "pay/1"
+		s := newSteps(&console{err: &out}, "", false)
+		s.starts("pay/1", "") // the page is closed
 		s.printHow(path)
-		if !strings.Contains(out.String(), want) {
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "the page above") {
 			t.Errorf("%s: got %s, want %s", path, &out, want)
 		}
 	}
