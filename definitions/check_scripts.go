@@ -114,9 +114,11 @@ type scriptArguments struct {
 	callee string // in messages
 	pos    Position
 	at     string
+	schema map[string]any // of the arguments, for its references
 }
 
 func (a *scriptArguments) check(schema map[string]any) {
+	a.schema = schema
 	a.names(schema)
 	a.required(schema)
 	a.types(schema)
@@ -165,17 +167,18 @@ func (a *scriptArguments) types(schema map[string]any) {
 
 // value checks a literal against its schema.
 func (a *scriptArguments) value(name string, value any, schema map[string]any) {
+	schema = template.Resolved(a.schema, schema)
 	types := typesOf(schema)
 	fits := len(types) == 0
 	for _, typ := range types {
 		fits = fits || template.IsKind(value, typ)
 	}
-	enum, limited := schema["enum"].([]any)
+	written, allowed := notAmong(value, schema)
 	switch {
 	case !fits:
 		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s must be %s for %s, not %s", a.node.label, name, strings.Join(types, " or "), a.callee, template.Describe(value))
-	case limited && template.IsKind(value, "string") && !slices.Contains(enum, value):
-		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s is %s, and %s takes only %s", a.node.label, name, template.Excerpt(value.(string)), a.callee, valueList(enum))
+	case allowed != "":
+		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s is %s, and %s takes only %s", a.node.label, name, written, a.callee, allowed)
 	}
 	if members, ok := value.(map[string]any); ok {
 		properties, _ := schema["properties"].(map[string]any)

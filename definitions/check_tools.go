@@ -94,6 +94,7 @@ type toolCall struct {
 	within string // field of the step with tool and arguments; "" = the step itself
 	callee string // in messages
 	values map[string]any
+	schema map[string]any // of the values, for its references
 }
 
 // call checks a call and gives its tool; false = unknown.
@@ -107,7 +108,7 @@ func (c *callCheck) call(n node, within, name string, values map[string]any) (To
 		return Tool{}, false
 	}
 	if schema, err := decodeObject(tool.InputSchema); err == nil { // else it is the backend's mistake, which shows at calls
-		c.against(toolCall{n, within, toolNamed(name), values}, schema)
+		c.against(toolCall{n, within, toolNamed(name), values, schema})
 	}
 	return tool, true
 }
@@ -161,8 +162,8 @@ func joinedOr(names []string) string {
 }
 
 // against checks a call against the input schema of its callee.
-func (c *callCheck) against(call toolCall, schema map[string]any) {
-	required, _ := schema["required"].([]any)
+func (c *callCheck) against(call toolCall) {
+	required, _ := call.schema["required"].([]any)
 	for _, name := range required {
 		if name, isText := name.(string); isText {
 			if _, given := call.values[name]; !given {
@@ -170,7 +171,7 @@ func (c *callCheck) against(call toolCall, schema map[string]any) {
 			}
 		}
 	}
-	c.members(call, template.AtMember(call.within, "arguments"), call.values, schema)
+	c.members(call, template.AtMember(call.within, "arguments"), call.values, call.schema)
 }
 
 // members checks the members of an object against its schema.
@@ -201,6 +202,7 @@ func (c *callCheck) unknownArgument(n toolCall, at, name string, schema map[stri
 // literal checks a value without templates against its schema, unless its text can be
 // read as the wanted type.
 func (c *callCheck) literal(n toolCall, at string, value any, schema map[string]any) {
+	schema = template.Resolved(n.schema, schema)
 	if members, ok := value.(map[string]any); ok && schema["type"] == "object" {
 		c.members(n, at, members, schema)
 		return
@@ -213,16 +215,34 @@ func (c *callCheck) literal(n toolCall, at string, value any, schema map[string]
 		return
 	}
 	types := typesOf(schema)
-	if holdsTemplate(value) || len(types) == 0 {
-		return
-	}
-	if !slices.ContainsFunc(types, func(typ string) bool { return template.IsKind(value, typ) || readsAs(value, typ) }) {
+	fits := func(typ string) bool { return template.IsKind(value, typ) || readsAs(value, typ) }
+	switch {
+	case holdsTemplate(value):
+	case len(types) > 0 && !slices.ContainsFunc(types, fits):
 		c.stepErrorf(n.node, at, "argument-type", "%s must be %s for %s, not %s", at, strings.Join(types, " or "), n.callee, template.Describe(value))
-		return
+	default:
+		if written, allowed := notAmong(value, schema); allowed != "" {
+			c.stepErrorf(n.node, at, "argument-type", "%s is %s, and %s takes only %s", at, written, n.callee, allowed)
+		}
 	}
-	if enum, ok := schema["enum"].([]any); ok && template.IsKind(value, "string") && !slices.Contains(enum, value) {
-		c.stepErrorf(n.node, at, "argument-type", "%s is %s, and %s takes only %s", at, template.Excerpt(fmt.Sprint(value)), n.callee, valueList(enum))
+}
+
+// notAmong writes a literal that is none of the values of its schema, and these values;
+// "" = it is one. A text counts as what it can be read as.
+func notAmong(value any, schema map[string]any) (written, allowed string) {
+	enum, _ := schema["enum"].([]any)
+	text, isText := value.(string)
+	written = valueList([]any{value})
+	if slices.ContainsFunc(enum, func(one any) bool {
+		encoded := valueList([]any{one})
+		return encoded == written || isText && encoded == strings.TrimSpace(text)
+	}) {
+		return "", ""
 	}
+	if isText {
+		written = template.Excerpt(text)
+	}
+	return written, valueList(enum)
 }
 
 func typesOf(schema map[string]any) []string {

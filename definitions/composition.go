@@ -97,7 +97,7 @@ func (c *callCheck) callsWorkflow(n node, outputs map[*Step]callee) {
 		return
 	}
 	what := fmt.Sprintf("workflow %q", n.step.Workflow)
-	c.against(toolCall{n, "", what, n.step.Arguments}, withoutDefaults(other))
+	c.against(toolCall{n, "", what, n.step.Arguments, withoutDefaults(other)})
 	outputs[n.step] = callee{what, other.OutputSchema()}
 }
 

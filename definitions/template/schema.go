@@ -71,6 +71,19 @@ func schemaAt(root any, nodes ...any) Schema {
 	return place
 }
 
+// Resolved follows the references of a schema to one that has none, or that is nil
+// because they lead nowhere.
+func Resolved(root, schema map[string]any) map[string]any {
+	for range maxAlternatives {
+		ref, ok := schema["$ref"].(string)
+		if !ok {
+			return schema
+		}
+		schema, _ = resolve(root, ref).(map[string]any)
+	}
+	return nil
+}
+
 // resolve follows a reference within the schema; nil if it leads nowhere.
 func resolve(root any, ref string) any {
 	if ref == "#" {
