@@ -74,6 +74,10 @@ func (d *decoder) unknownKey(p pair, keys []Key, v reflect.Value, given map[stri
 		advice = adviser.AdviseKey(p.key, p.value)
 	}
 	switch {
+	case advice == adviseBeside, advice == adviseBranch:
+		for _, name := range []string{"id", "tool"} { // it is no step, and lacks nothing of one
+			d.faulty[template.AtMember(path, name)] = d.faulty[template.AtMember(path, name)] || !given[name]
+		}
 	case advice != "":
 	case meant != nil && given[meant.Name]:
 		advice = ": write " + meant.Name + ", which is given already"

@@ -173,11 +173,17 @@ func (t *Template) Foreign() (found, write string) {
 	if found := foreign.FindString(t.text); found != "" {
 		return found, path
 	}
+	if m := jsonPath.FindStringSubmatch(t.text); m != nil {
+		return t.text, fmt.Sprintf("write {{%s}}", m[1])
+	}
 	if i := strings.Index(t.text, "}}"); i >= 0 && rootName.MatchString(t.text[:i]) {
 		return t.text[:i+2], path
 	}
 	return "", ""
 }
+
+// jsonPath is a text that is a path as of JSONPath, and nothing else.
+var jsonPath = regexp.MustCompile(`^\s*\$(\.(?:params|steps|forEach|workflow)(?:\.\w+)+)\s*$`)
 
 // rootName is the beginning of a path as templates read it.
 var rootName = regexp.MustCompile(`\.(params|steps|forEach)\.`)
