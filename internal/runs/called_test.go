@@ -413,7 +413,7 @@ func TestResumptionGoesDownIntoCalledRuns(t *testing.T) {
 	for _, s := range plan.Steps {
 		fates = append(fates, string(s.Path)+" "+s.Plan)
 	}
-	want := []string{"review executed", "review/ok reused", "review/put reused", "review/ship executed"}
+	want := []string{"review executed", "review/put reused", "review/ok reused", "review/ship executed"}
 	if diff := cmp.Diff(want, fates); diff != "" {
 		t.Errorf("the plan (-want +got):\n%s", diff)
 	}

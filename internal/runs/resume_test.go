@@ -150,7 +150,7 @@ func TestResume(t *testing.T) {
 	s.fail("four", nil)
 
 	plan := resumeRun(t, c, id, history.ResumeRequest{By: "ada"})
-	if diff := cmp.Diff([]string{"four executed", "one reused", "three reused", "two[0] reused", "two[1] reused"}, fates(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"one reused", "two[0] reused", "two[1] reused", "three reused", "four executed"}, fates(plan)); diff != "" {
 		t.Errorf("plan: %s", diff)
 	}
 	after := followTo(t, c, id, 0, runs.EventDone)
@@ -289,20 +289,20 @@ func TestResumeWithChanges(t *testing.T) {
 	}{
 		{"other arguments", func(t *testing.T) history.ResumeRequest {
 			return history.ResumeRequest{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
-		}, []string{"four executed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
+		}, []string{"one reused_if_same, at risk", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk", "three reused_if_same", "four executed"},
 			[]string{"four 9", "five 9"}, 3},
 		{"another definition", func(t *testing.T) history.ResumeRequest {
 			return history.ResumeRequest{Definition: definition(t, fixed)}
 		},
-			[]string{"four executed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
+			[]string{"one reused_if_same, at risk", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk", "three reused_if_same", "four executed"},
 			[]string{"one one", "four 0", "five 0"}, 3},
 		{"a result", func(t *testing.T) history.ResumeRequest {
 			return history.ResumeRequest{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
-		}, []string{"four given", "one reused", "three reused", "two[0] reused", "two[1] reused"}, []string{"five 5"}, 0},
+		}, []string{"one reused", "two[0] reused", "two[1] reused", "three reused", "four given"}, []string{"five 5"}, 0},
 		{"from a step", func(t *testing.T) history.ResumeRequest {
 			return history.ResumeRequest{From: []string{"two"}, Results: map[workflows.StepPath]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
 		},
-			[]string{"four executed", "one reused", "three executed", "two[0] given", "two[1] executed_again, at risk"}, []string{"two[1] b"}, 1},
+			[]string{"one reused", "two[0] given", "two[1] executed_again, at risk", "three executed", "four executed"}, []string{"two[1] b"}, 1},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -452,7 +452,7 @@ steps:
 	}
 	key, undoKey := s.keys["one"], s.keys["one/compensate#1"]
 	plan := resumeRun(t, c, id, history.ResumeRequest{})
-	if diff := cmp.Diff([]string{"one executed_again", "three executed", "two reused_if_same, at risk"}, fates(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"one executed_again", "two reused_if_same, at risk", "three executed"}, fates(plan)); diff != "" {
 		t.Errorf("plan: %s", diff)
 	}
 	events := followTo(t, c, id, 0, runs.EventDone)

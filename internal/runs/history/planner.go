@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -271,9 +272,29 @@ func (r *planner) tool(name string) (definitions.Tool, bool) {
 	return definitions.Tool{}, false
 }
 
+// inOrder are the steps that had begun, in the order in which the definition executes
+// them; calls of a script in that in which they were recorded.
+func (r *planner) inOrder() []workflows.StepPath {
+	order := map[string]int{}
+	for i, n := range r.program.Order() {
+		order[n.ID] = i
+	}
+	recorded := func(path workflows.StepPath) int {
+		if !path.IsScriptCall() {
+			return 0
+		}
+		return cmp.Or(r.was.Entries[path].Order, math.MaxInt)
+	}
+	paths := slices.Sorted(maps.Keys(r.steps))
+	slices.SortStableFunc(paths, func(a, b workflows.StepPath) int {
+		return cmp.Or(order[a.Top()]-order[b.Top()], cmp.Compare(recorded(a), recorded(b)))
+	})
+	return paths
+}
+
 // describe adds the fate of each step that had begun.
 func (r *planner) describe(plan *ResumePlan) {
-	for _, path := range slices.Sorted(maps.Keys(r.steps)) {
+	for _, path := range r.inOrder() {
 		step := PlannedStep{Path: path, Plan: r.steps[path]}
 		if n, _ := r.program.At(path); n != nil {
 			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.was.Entries[path].Tool())
