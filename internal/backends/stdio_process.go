@@ -183,16 +183,24 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 }
 
 // A stderrTail keeps why a process may have ended: of its last lines the one that names an
-// error, as stack traces follow it, or else the last that is not empty.
+// error, as stack traces and how the program is used follow it, or else the last that is
+// not empty.
 type stderrTail struct {
 	mu    sync.Mutex
 	line  string
 	cause string // "" = none of the last maxTrace lines names an error
-	since int    // lines since cause
+	since int    // lines since cause, those of a usage left out
+	usage int    // lines since how the program is used began; 0 = it has not
 }
 
-// maxTrace is how many lines may follow an error that they belong to.
-const maxTrace = 30
+// maxTrace is how many lines may follow an error that they belong to; maxUsage is how
+// many may say how the program is used.
+const (
+	maxTrace = 30
+	maxUsage = 300
+)
+
+var usageBegins = regexp.MustCompile(`(?i)^\s*usage( of [^:]*)?:`)
 
 var namesError = regexp.MustCompile(`(?i)^\s*(uncaught\s+)?[\w.]*(error|exception|panic|fatal)\b[^:]*: `)
 
@@ -202,10 +210,18 @@ func (t *stderrTail) add(line string) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	switch {
+	case t.usage > 0:
+		t.usage = (t.usage + 1) % maxUsage
+	case usageBegins.MatchString(line):
+		t.cause, t.usage = cmp.Or(t.cause, t.line), 1
+	default:
+		t.since++
+	}
 	t.line = line
-	switch t.since++; {
+	switch {
 	case namesError.MatchString(line):
-		t.cause, t.since = line, 0
+		t.cause, t.since, t.usage = line, 0, 0
 	case t.since > maxTrace:
 		t.cause = ""
 	}
