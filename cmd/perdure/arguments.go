@@ -101,21 +101,7 @@ func (s *objectSchema) properties() map[string]any {
 // followed.
 func (s *objectSchema) property(name string) map[string]any {
 	property, _ := s.properties()[name].(map[string]any)
-	return s.resolve(property, 0)
-}
-
-func (s *objectSchema) resolve(schema map[string]any, depth int) map[string]any {
-	ref, ok := schema["$ref"].(string)
-	if !ok || depth > 10 || !strings.HasPrefix(ref, "#/") {
-		return schema
-	}
-	var node any = s.root
-	for _, key := range strings.Split(ref[2:], "/") {
-		at, _ := node.(map[string]any)
-		node = at[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
-	}
-	target, _ := node.(map[string]any)
-	return s.resolve(target, depth+1)
+	return template.Resolved(s.root, property)
 }
 
 // argument gives the value of a parameter that is written as text.
@@ -127,16 +113,17 @@ func (s *objectSchema) argument(name, text string) (json.RawMessage, error) {
 		}
 		return nil, fmt.Errorf("unknown parameter %q; known parameters: %s", name, strings.Join(names, ", "))
 	}
-	value, err := typed(s.types(s.property(name), 0), text)
+	types := s.types(s.property(name), 0)
+	value, err := typed(types, text)
 	if err != nil {
-		return nil, fmt.Errorf("parameter %s: %v", name, err)
+		return nil, fmt.Errorf("parameter %s: %v%s", name, err, inQuotes(name, types))
 	}
 	return value, nil
 }
 
 // types are those that a schema allows, in its order; nil = any.
 func (s *objectSchema) types(schema map[string]any, depth int) []string {
-	schema = s.resolve(schema, depth)
+	schema = template.Resolved(s.root, schema)
 	switch t := schema["type"].(type) {
 	case string:
 		return []string{t}
@@ -217,6 +204,18 @@ func convertTo(kind, text string) (json.RawMessage, bool) {
 	default:
 		return nil, false
 	}
+}
+
+// inQuotes says how an argument is written that a shell would take apart, as words that
+// follow a message; "" = it is of another type.
+func inQuotes(name string, types []string) string {
+	switch {
+	case slices.Contains(types, "array"):
+		return fmt.Sprintf(`; write it in quotes, as in %s='["a", "b"]'`, name)
+	case slices.Contains(types, "object"):
+		return fmt.Sprintf(`; write it in quotes, as in %s='{"a": 1}'`, name)
+	}
+	return ""
 }
 
 func describeTypes(types []string) string {

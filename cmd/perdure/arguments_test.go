@@ -54,7 +54,7 @@ func TestCallArguments(t *testing.T) {
 
 		{name: "not an integer", pairs: []string{"text=x", "count=1.5"}, want: `error: parameter count: "1.5" is not a whole number`},
 		{name: "not a boolean", pairs: []string{"text=x", "flag=yes"}, want: `error: parameter flag: "yes" is not true or false`},
-		{name: "not a list", pairs: []string{"text=x", "list=1,2"}, want: `error: parameter list: "1,2" is not a JSON array`},
+		{name: "not a list", pairs: []string{"text=x", "list=1,2"}, want: `error: parameter list: "1,2" is not a JSON array; write it in quotes, as in list='["a", "b"]'`},
 		{name: "unknown", pairs: []string{"txt=x"}, want: `error: unknown parameter "txt"; known parameters: count`},
 		{name: "twice", pairs: []string{"text=x", "text=y"}, want: `error: parameter text is given twice`},
 		{name: "no value", pairs: []string{"text"}, want: `error: "text" is not of the form key=value`},
