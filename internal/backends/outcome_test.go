@@ -101,6 +101,13 @@ func outcomeCases() []outcomeCase {
 			panic(http.ErrAbortHandler)
 		}
 	}
+	echo := func(members string) func(http.ResponseWriter, *http.Request, []byte) {
+		return func(w http.ResponseWriter, r *http.Request, body []byte) {
+			var request struct{ ID json.RawMessage }
+			_ = json.Unmarshal(body, &request)
+			status(200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, request.ID, members))(w, r, body)
+		}
+	}
 	return []outcomeCase{
 		{"dropped after the request was read", drop, Unknown, ""},
 		{"half of a JSON answer", half("application/json", `{"jsonrpc":"2.0","id":`), Unknown, "EOF"},
@@ -127,13 +134,15 @@ func outcomeCases() []outcomeCase {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, `event: message`+"\n"+`data: {"jsonrpc":"2.0","id":"3","result":{"content":[]}}`+"\n\n")
 		}, Unknown, "another request"},
+		{"an error with the id of another request", status(200, `{"jsonrpc":"2.0","id":99,"error":{"code":-32603,"message":"not yours"}}`), Unknown, "another request"},
+		{"an error with the id of another request on a stream", func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, `event: message`+"\n"+`data: {"jsonrpc":"2.0","id":99,"error":{"code":-32603,"message":"not yours"}}`+"\n\n")
+		}, Unknown, "another request"},
+		{"an error and a result", echo(`"result":{"content":[]},"error":{"code":-32603,"message":"boom"}`), Unknown, "both"},
 		{"no JSON", status(200, `hello`), Unknown, ""},
-		{"JSON-RPC error", status(200, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"bad params"}}`), Refused, "bad params (code -32602)"},
-		{"input required", func(w http.ResponseWriter, r *http.Request, body []byte) {
-			var request struct{ ID json.RawMessage }
-			_ = json.Unmarshal(body, &request)
-			status(200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{},"requestState":"x"}}`, request.ID))(w, r, body)
-		}, Refused, "input"},
+		{"JSON-RPC error", echo(`"error":{"code":-32602,"message":"bad params"}`), Refused, "bad params (code -32602)"},
+		{"input required", echo(`"result":{"resultType":"input_required","inputRequests":{},"requestState":"x"}`), Refused, "input"},
 	}
 }
 

@@ -1,0 +1,48 @@
+package backends
+
+import (
+	"errors"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+var (
+	errOtherRequest   = errors.New("the answer has the id of another request")
+	errResultAndError = errors.New("the answer has both a result and an error")
+)
+
+// capture records the answer of a request and gives mcp-go's client a minimal one: its
+// decoding makes float64 of numbers and refuses unknown content.
+func (x *exchange) capture(req transport.JSONRPCRequest, answer *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
+	if answer == nil {
+		return nil, err
+	}
+	bad := checkSize(req.Method, answer.Result)
+	switch {
+	case x.isRefusal(req, answer):
+	case answer.ID.String() != req.ID.String():
+		bad = errOtherRequest
+	case answer.Error != nil && len(answer.Result) > 0 && string(answer.Result) != "null":
+		bad = errResultAndError
+	}
+	if bad != nil {
+		x.set(func() { x.broke = bad })
+		return nil, bad
+	}
+	x.set(func() { x.answer = answer })
+	if req.Method != string(mcp.MethodToolsCall) || answer.Error != nil || len(answer.Result) == 0 {
+		return answer, err
+	}
+	stub := *answer
+	stub.Result = []byte(`{"content":[]}`)
+	return &stub, err
+}
+
+// isRefusal reports whether an error counts whatever else is in the answer: its HTTP status
+// refuses the request, which the server then need not have read, or it is not that of a call.
+func (x *exchange) isRefusal(req transport.JSONRPCRequest, answer *transport.JSONRPCResponse) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return answer.Error != nil && (x.status >= 300 || req.Method != string(mcp.MethodToolsCall))
+}
