@@ -44,7 +44,7 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 			return nil, notCalled(c, errStillRefused)
 		}
 		switch {
-		case gone && !resumed:
+		case gone && !resumed && !s.mayBeTools(x):
 			resumed = true
 		case unauthorized:
 			renewals, refused = renewals+1, orNone(headers)

@@ -18,10 +18,10 @@ func (x *exchange) capture(req transport.JSONRPCRequest, answer *transport.JSONR
 	if answer == nil {
 		return nil, err
 	}
-	bad := checkSize(req.Method, answer.Result)
+	bad, named := checkSize(req.Method, answer.Result), answer.ID.String() == req.ID.String()
 	switch {
 	case x.isRefusal(req, answer):
-	case answer.ID.String() != req.ID.String():
+	case !named:
 		bad = errOtherRequest
 	case answer.Error != nil && len(answer.Result) > 0 && string(answer.Result) != "null":
 		bad = errResultAndError
@@ -30,7 +30,7 @@ func (x *exchange) capture(req transport.JSONRPCRequest, answer *transport.JSONR
 		x.set(func() { x.broke = bad })
 		return nil, bad
 	}
-	x.set(func() { x.answer = answer })
+	x.set(func() { x.answer, x.named = answer, named })
 	if req.Method != string(mcp.MethodToolsCall) || answer.Error != nil || len(answer.Result) == 0 {
 		return answer, err
 	}

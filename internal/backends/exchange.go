@@ -43,6 +43,7 @@ type exchange struct {
 	status  int                        // HTTP: status of the answer, 0 = none
 	after   time.Duration              // HTTP: for how long it asks not to be called, 0 = it does not
 	answer  *transport.JSONRPCResponse // what came back
+	named   bool                       // it has the id of the request, which so was read to the end
 	broke   error                      // why reading the answer ended
 }
 

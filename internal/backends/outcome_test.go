@@ -226,6 +226,28 @@ func TestForgottenSession(t *testing.T) {
 	}
 }
 
+// A tool may refuse a call with words that servers have for the end of a session. Its error
+// has the id of the call, which then is not made again.
+func TestAttackRefusalNamesASession(t *testing.T) {
+	t.Parallel()
+	f := &flaky{next: eras[1].handler(newTestServer()), first: func(w http.ResponseWriter, _ *http.Request, body []byte) {
+		var request struct{ ID json.RawMessage }
+		_ = json.Unmarshal(body, &request)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"sent half; the session of the browser is closed"}}`, request.ID)
+	}}
+	p := open(t, httpConfig(serve(t, f).URL))
+	f.times.Store(1)
+	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"})
+	if ce := callError(t, err); ce.Outcome != Refused || f.seen.Load() != 1 {
+		t.Errorf("outcome %d after %d calls, want that the first is refused: %v", ce.Outcome, f.seen.Load(), err)
+	}
+	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	forEachEra(t, func(t *testing.T, e era) {

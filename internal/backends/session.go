@@ -249,7 +249,7 @@ func (x *exchange) result(err error) (json.RawMessage, error) {
 }
 
 // sessionGone reports whether a call failed because the server has ended the session; then
-// it was not executed.
+// it was not executed, unless it mayBeTools.
 func (s *session) sessionGone(x *exchange, err error) bool {
 	if _, ok := s.wire.(*child); ok || s.isLost() {
 		return x.outcome() == NotSent
@@ -266,6 +266,14 @@ func (s *session) sessionGone(x *exchange, err error) bool {
 		return strings.Contains(strings.ToLower(err.Error()), "session")
 	}
 	return errors.Is(err, transport.ErrSessionTerminated)
+}
+
+// mayBeTools reports whether an error that reads like the end of the session may be that of
+// the called tool: the server has read the request to the end.
+func (s *session) mayBeTools(x *exchange) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.named && !mcp.IsModernProtocol(s.version)
 }
 
 var errAsksForEver = fmt.Errorf("the tool has asked for input %d times in the middle of one call, and asks again", MaxRounds)
