@@ -76,7 +76,7 @@ func (f temporalFlags) signingClient(ctx context.Context, keys *secrets.Keys) (c
 	temporal, err := client.DialContext(ctx, options)
 	if err != nil {
 		done()
-		return nil, nil, fmt.Errorf("cannot reach Temporal at %s; start perdure dev, or set --address: %w", options.HostPort, err)
+		return nil, nil, fmt.Errorf("cannot reach Temporal at %s; %s: %w", options.HostPort, cmp.Or(runs.Fix(err), "start perdure dev, or set --address"), err)
 	}
 	c = runs.New(runs.Config{
 		Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Keys: keys, LargeInputs: writing, Logger: slog.New(slog.DiscardHandler),

@@ -14,6 +14,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/perdure/perdure/internal/secrets"
 )
@@ -124,15 +126,14 @@ func failure(ctx context.Context, doing string, id RunID, err error) error {
 	var (
 		notFound    *serviceerror.NotFound
 		noNamespace *serviceerror.NamespaceNotFound
-		denied      *serviceerror.PermissionDenied
 	)
 	switch {
 	case errors.As(err, &noNamespace):
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	case errors.As(err, &notFound):
 		return fmt.Errorf("%s: %w", doing, ErrNotFound)
-	case errors.As(err, &denied):
-		return fmt.Errorf("%s: %w: %w", doing, ErrNotPermitted, err)
+	case shutOut(err):
+		return fmt.Errorf("%s: %w: %w", doing, errShutOut, err)
 	case unavailable(err), errors.Is(err, errBusy):
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	}
@@ -149,8 +150,19 @@ func unavailable(err error) bool {
 		internal    *serviceerror.Internal
 		notReady    *serviceerror.NamespaceUnavailable
 	)
-	return errors.As(err, &unavailable) || errors.As(err, &deadline) || errors.As(err, &exhausted) ||
+	return shutOut(err) || errors.As(err, &unavailable) || errors.As(err, &deadline) || errors.As(err, &exhausted) ||
 		errors.As(err, &canceled) || errors.As(err, &internal) || errors.As(err, &notReady)
+}
+
+// errShutOut says that Temporal lets nobody in who has the credentials of this program, so
+// that nothing was done.
+var errShutOut = fmt.Errorf("%w: it does not let this program in", ErrUnavailable)
+
+// shutOut reports whether that is so: an API key or a certificate has expired, was
+// withdrawn, or lacks a permission.
+func shutOut(err error) bool {
+	var denied *serviceerror.PermissionDenied
+	return errors.As(err, &denied) || grpcstatus.Code(err) == codes.Unauthenticated
 }
 
 // A backoff spaces attempts out.

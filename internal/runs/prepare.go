@@ -15,8 +15,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/perdure/perdure/workflows"
@@ -205,8 +203,8 @@ func unprepared(ctx context.Context, doing string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	case grpcstatus.Code(err) == codes.Unauthenticated:
-		return fmt.Errorf("%s: Temporal does not take the API key or certificate: %w: %w", doing, ErrNotPermitted, err)
+	case shutOut(err):
+		return fmt.Errorf("%s: Temporal does not take the API key or certificate of this program: %w: %w", doing, ErrNotPermitted, err)
 	case unavailable(err), errors.As(err, &unknown), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	}

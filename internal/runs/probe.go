@@ -46,13 +46,15 @@ func (c *Client) ProbeIndex(ctx context.Context) error {
 
 // Probe does what the start of a run needs of Temporal: it writes, and reads back, which
 // gives the time by the clock of Temporal; zero = unknown. ErrUnavailable = Temporal does
-// not do so within the time of ctx, even if it answers. A missing permission is no error,
-// and neither is a probe that is turned down because there are many requests: others are
-// let through.
+// not do so within the time of ctx, even if it answers, or does not let this program in. A
+// probe that is turned down because there are many requests is no error: others are let
+// through.
 func Probe(ctx context.Context, c client.Client, namespace string) (time.Time, error) {
 	at, err := writeProbe(ctx, c, namespace)
 	var unknown *serviceerror.NamespaceNotFound
 	switch {
+	case shutOut(err):
+		return at, fmt.Errorf("%w: %w", errShutOut, err)
 	case err == nil, refused(err), crowded(err):
 		return at, nil
 	case errors.As(err, &unknown):

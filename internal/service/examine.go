@@ -187,13 +187,13 @@ func (x *examination) temporal(ctx context.Context) {
 	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 	tc, err := client.DialContext(ctx, options)
 	if err != nil {
-		x.add("temporal", CheckFailed, fmt.Sprintf("%s does not answer: %v", options.HostPort, err), "start it, or set --address; check TLS and the API key")
+		x.add("temporal", CheckFailed, fmt.Sprintf("%s does not answer: %v", options.HostPort, err), "%s", cmp.Or(runs.Fix(err), "start it, or set --address"))
 		return
 	}
 	defer tc.Close()
 	const revive = "bring Temporal, or the database behind it, back: is it up, can Temporal reach it, is its disk full? Runs wait and resume by themselves"
 	if err := x.writes(ctx, tc, options.Namespace); errors.Is(err, runs.ErrUnavailable) {
-		x.add("temporal", CheckFailed, options.HostPort+": "+err.Error(), revive)
+		x.add("temporal", CheckFailed, options.HostPort+": "+err.Error(), "%s", cmp.Or(runs.Fix(err), revive))
 		return
 	}
 	at, err := runs.Inspect(ctx, tc, options.Namespace)

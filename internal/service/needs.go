@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // A need is probed every needInterval, and after a different answer every needAgain: it
@@ -29,6 +31,7 @@ type need struct {
 	name  string                      // such as Temporal
 	means string                      // what follows while it is away
 	probe func(context.Context) error // an error reports that it is unavailable
+	fix   func(error) string          // what helps against an error, or ""; nil = that is not known
 	spare func() bool                 // whether calls are taken without it for now; nil = they are not
 	log   *slog.Logger
 
@@ -84,17 +87,25 @@ func (n *need) turn(err error) {
 	defer n.mu.Unlock()
 	if n.err = err; err != nil {
 		n.since = time.Now()
-		n.log.Warn(n.name+" is away: "+n.means, "error", err)
+		n.warn(err)
 		return
 	}
 	n.log.Warn(n.name+" is back", "after", time.Since(n.since).Round(time.Second).String())
 }
 
+func (n *need) warn(err error) {
+	about := []any{"error", err}
+	if n.fix != nil && n.fix(err) != "" {
+		about = append(about, "fix", n.fix(err))
+	}
+	n.log.Warn(n.name+" is away: "+n.means, about...)
+}
+
 // newNeeds are the needs of the service.
 func (s *Service) newNeeds() []*need {
-	needs := []*need{{name: temporalNeed, means: "calls are answered with an error that says to try again, and runs wait", probe: s.probeTemporal, log: s.opts.Logger}}
+	needs := []*need{{name: temporalNeed, means: "calls are answered with an error that says to try again, and runs wait", probe: s.probeTemporal, fix: runs.Fix, log: s.opts.Logger}}
 	if db := s.database(); db != nil {
-		needs = append(needs, &need{name: "the database", means: "calls and runs that need it (large values, credentials or headers of callers) wait or fail with an error that says to try again; others continue", probe: db.Probe, log: s.opts.Logger})
+		needs = append(needs, &need{name: "the database", means: "calls and runs that need it (large values, credentials or headers of callers) wait or fail with an error that says to try again; others continue", probe: db.Probe, fix: store.Fix, log: s.opts.Logger})
 	}
 	if s.front != nil {
 		needs = append(needs, &need{name: indexNeed, means: "Temporal does not find runs, so there are no lists, approvals pages and metrics of runs; calls and runs continue", probe: s.probeIndex, spare: func() bool { return true }, log: s.opts.Logger})

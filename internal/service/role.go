@@ -183,7 +183,7 @@ func prepareUntilDone(c client.Client, address string, ns runs.Namespace) func(c
 				return err
 			}
 			ns.Logger.Warn("Temporal is not ready; trying again", "address", address, "namespace", ns.Name,
-				"in", pause.String(), "error", err)
+				"in", pause.String(), "error", err, "fix", cmp.Or(runs.Fix(err), "wait for it, or set --address"))
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():

@@ -22,7 +22,7 @@ var fixes = []struct{ state, fix string }{
 func Fix(err error) string {
 	var from *pgconn.PgError
 	if !errors.As(err, &from) {
-		return "start it; check the URL: host, port and TLS parameters"
+		return "start it; check the URL: host, port and TLS parameters, whose files processes read at their start"
 	}
 	for _, f := range fixes {
 		if strings.HasPrefix(from.Code, f.state) {
