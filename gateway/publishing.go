@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/web"
@@ -69,7 +71,7 @@ func (pb *publishing) respond(w http.ResponseWriter, r *http.Request, who auth.I
 	switch {
 	case err == nil:
 	case errors.As(err, &missing):
-		code, answer = http.StatusNotFound, RegistryError{err.Error()}
+		code, answer = http.StatusNotFound, RegistryError{err.Error() + pb.near(who, missing)}
 	case errors.As(err, &bad):
 		code, answer = bad.code, RegistryError{bad.message}
 	case errors.Is(err, registry.ErrNoStore):
@@ -81,6 +83,24 @@ func (pb *publishing) respond(w http.ResponseWriter, r *http.Request, who auth.I
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(answer) // the client disconnected
+}
+
+// near suggests a name that the caller may read, where one was not found.
+func (pb *publishing) near(who auth.Identity, missing *registry.NotFoundError) string {
+	if len(missing.Versions) > 0 {
+		return ""
+	}
+	var names []string
+	for _, e := range slices.Concat(pb.registry.Current(), pb.registry.Versions("")) {
+		switch {
+		case !pb.rights.mayReadVersion(who, e):
+		case e.Published != nil:
+			names = append(names, e.Published.Name)
+		default:
+			names = append(names, e.Definition.Name)
+		}
+	}
+	return template.DidYouMean(missing.Reference.Name, slices.Compact(slices.Sorted(slices.Values(names))))
 }
 
 // answerBytes is what an answer takes of the budget of its caller, in bytes, until its
