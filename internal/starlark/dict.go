@@ -196,9 +196,12 @@ func (d *Dict) Get(key starlark.Value) (starlark.Value, bool, error) {
 	return v, true, nil
 }
 
+// maxNamed is how many keys or fields an error names at most.
+const maxNamed = 12
+
 // near names the keys of a small dict.
 func (d *Dict) near(starlark.Value) string {
-	if d.Len() == 0 || d.Len() > 12 {
+	if d.Len() == 0 || d.Len() > maxNamed {
 		return ""
 	}
 	var names []string

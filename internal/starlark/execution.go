@@ -189,7 +189,7 @@ func Invoke(thread *starlark.Thread, fn starlark.Value, args starlark.Tuple) (st
 		return nil, located(pending, err)
 	}
 	if eval, ok := err.(*starlark.EvalError); ok {
-		eval.Msg += meantMember(eval.Msg)
+		eval.Msg += meant(eval.Msg)
 	}
 	return v, err
 }

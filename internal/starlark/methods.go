@@ -65,11 +65,20 @@ var foreignMembers = map[string]string{
 // noMember is the message of a value that does not have a member.
 var noMember = regexp.MustCompile(`^(dict|list|string) has no \.(\w+) (?:field or )?method$`)
 
-// meantMember says what to write for the member that a message says is missing, as words
-// that follow the message; "" = not known.
-func meantMember(message string) string {
+// textAndOther is the message of a text that is joined with something else.
+var textAndOther = regexp.MustCompile(`^unknown binary op: (string \+ \w+|\w+ \+ string)$`)
+
+// meant says what to write instead of what a message is about, as words that follow it;
+// "" = not known.
+func meant(message string) string {
 	m := noMember.FindStringSubmatch(message)
 	switch {
+	case message == "unhandled index operation struct[string]":
+		return `: write x.name, not x["name"]`
+	case message == "unknown binary op: dict + dict":
+		return ": write a | b"
+	case textAndOther.MatchString(message):
+		return ": str(x) makes a text of what is none"
 	case m == nil:
 		return ""
 	case foreignMembers[m[2]] != "":

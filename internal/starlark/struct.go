@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
@@ -51,7 +52,11 @@ func (r *Struct) Attr(name string) (starlark.Value, error) {
 	if i, ok := slices.BinarySearch(r.names, name); ok {
 		return r.values[i], nil
 	}
-	return nil, nil
+	message := fmt.Sprintf("struct has no .%s field or method", name)
+	if 0 < len(r.names) && len(r.names) <= maxNamed {
+		message += ", which has ." + strings.Join(r.names, ", .")
+	}
+	return nil, starlark.NoSuchAttrError(message)
 }
 
 func (r *Struct) AttrNames() []string { return slices.Clone(r.names) }
