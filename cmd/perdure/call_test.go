@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
@@ -43,5 +44,23 @@ func TestCallWaitsForItsRun(t *testing.T) {
 	}
 	if n := strings.Count(notes.String(), "cannot reach the run"); n != 1 {
 		t.Errorf("said %d times: %s", n, notes.String())
+	}
+}
+
+// TestUnreached: what to do is said where no answer came, once and without the words of
+// the layers in between.
+func TestUnreached(t *testing.T) {
+	t.Parallel()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	for url, want := range map[string]string{
+		"http://nowhere.invalid/mcp":                              "cannot find the host of http://nowhere.invalid/mcp: ",
+		strings.Replace(plain.URL, "http:", "https:", 1) + "/mcp": "is served without TLS; write http:// instead",
+		"127.0.0.1/mcp": `--url or PERDURE_URL: "127.0.0.1/mcp" is not the URL of an MCP endpoint`,
+	} {
+		_, err := connect(t.Context(), target{url: url})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "transport error") {
+			t.Errorf("%s: got %v, want %s", url, err, want)
+		}
 	}
 }

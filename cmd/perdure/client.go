@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"syscall"
@@ -38,13 +40,13 @@ func connect(ctx context.Context, to target, options ...client.ClientOption) (*s
 		headers["Authorization"] = "Bearer " + to.token
 	}
 	if at, err := url.Parse(to.url); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return nil, usagef("%q is not the URL of an MCP endpoint, such as http://%s%s", to.url, defaultListen, service.Endpoint)
+		return nil, usagef("--url or PERDURE_URL: %q is not the URL of an MCP endpoint, such as http://%s%s", to.url, defaultListen, service.Endpoint)
 	}
-	http, err := transport.NewStreamableHTTP(to.url, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)), transport.WithHTTPHeaders(headers))
+	streamable, err := transport.NewStreamableHTTP(to.url, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)), transport.WithHTTPHeaders(headers))
 	if err != nil {
 		return nil, usagef("--url %q: %v", to.url, err)
 	}
-	t := exactTransport{backends.NewExactTransport(http)}
+	t := exactTransport{backends.NewExactTransport(streamable)}
 	options = append(options, client.WithMaxInputRoundTrips(math.MaxInt))
 	s := &server{url: to.url, client: client.NewClient(t, options...), transport: t}
 	if err := s.client.Start(ctx); err != nil {
@@ -64,14 +66,12 @@ func (s *server) close() { _ = s.client.Close() }
 // explain adds what to do to an error of the connection.
 func (s *server) explain(err error) error {
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return &notListeningError{s.url, err}
 	case unauthorized(err):
 		return errUnauthorized(s.url)
 	case errors.Is(err, transport.ErrLegacySSEServer):
 		return fmt.Errorf("%s is not an MCP endpoint; that of perdure ends in %s", s.url, service.Endpoint)
 	}
-	return fmt.Errorf("calling %s: %w", s.url, err)
+	return unreached(s.url, err)
 }
 
 func unauthorized(err error) bool {
@@ -83,17 +83,33 @@ func errUnauthorized(at string) error {
 	return fmt.Errorf("%s needs a valid bearer token; set PERDURE_TOKEN or --token-file", at)
 }
 
-// A notListeningError is a refused connection, with what to do.
-type notListeningError struct {
-	at  string
-	err error
+// An unreachedError is one of the network, with what to do.
+type unreachedError struct {
+	text string
+	err  error
 }
 
-func (e *notListeningError) Error() string {
-	return "nothing listens at " + e.at + "; start perdure dev, or name another server with --url or --data"
-}
+func (e *unreachedError) Error() string { return e.text }
 
-func (e *notListeningError) Unwrap() error { return e.err }
+func (e *unreachedError) Unwrap() error { return e.err }
+
+// unreached is the error of a request that got no answer.
+func unreached(at string, err error) error {
+	const another = "name another server with --url or --data"
+	var lookup *net.DNSError
+	text := ""
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		text = fmt.Sprintf("nothing listens at %s; start perdure dev, or %s", at, another)
+	case errors.As(err, &lookup):
+		text = fmt.Sprintf("cannot find the host of %s: %s; %s", at, lookup.Err, another)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		text = fmt.Sprintf("%s is served without TLS; write http:// instead", at)
+	default:
+		return fmt.Errorf("calling %s: %w", at, err)
+	}
+	return &unreachedError{text, err}
+}
 
 // A remoteTool is an entry of tools/list, its schemas as they were sent.
 type remoteTool struct {

@@ -269,7 +269,7 @@ func serveStdio(ctx context.Context, c *console, s *service.Service) error {
 // only the reviews that the backend repo writes there.
 func (d devCommand) makeData(log *slog.Logger) error {
 	if err := os.MkdirAll(d.Data, 0o700); err != nil {
-		return fmt.Errorf("creating the data directory: %w", err)
+		return fmt.Errorf("creating the data directory: %w; set another with --data", err)
 	}
 	for _, open := range restrictData(d.Data) {
 		log.Warn("other users of this machine can read the data directory; restrict it to the user of dev", "path", open)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -67,10 +66,8 @@ func (f serverFlags) ask(ctx context.Context, method, path string, body io.Reade
 		request.Header.Set("Authorization", "Bearer "+of.token)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return &notListeningError{base.Host, err}
-	} else if err != nil {
-		return err
+	if err != nil {
+		return unreached(base.Host, err)
 	}
 	defer response.Body.Close()
 	return readRegistry(response, of, answer)

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -86,10 +84,8 @@ func fetchStatus(ctx context.Context, of target) (*service.ServerStatus, error) 
 		request.Header.Set("Authorization", "Bearer "+of.token)
 	}
 	response, err := http.DefaultClient.Do(request)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &notListeningError{at.Host, err}
-	} else if err != nil {
-		return nil, err
+	if err != nil {
+		return nil, unreached(at.Host, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusUnauthorized {
