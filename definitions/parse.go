@@ -116,7 +116,7 @@ func (p *parser) document(n *yaml.Node) {
 	switch {
 	case has(n, "kind") || has(n, "apiVersion"):
 		p.resource(n)
-	case has(n, "compositeTools"):
+	case has(n, "compositeTools") || !IsBare(n) && has(n, "backends"):
 		p.errorf(p.position(n), "foreign", "this is a configuration, not a definition; its definitions are checked with it (--config)")
 	case n.Kind != yaml.MappingNode && n.Kind != yaml.AliasNode:
 		p.errorf(p.position(n), "foreign", "a definition must be a mapping, not %s; several in a file are separated by ---", describeNode(n))

@@ -18,6 +18,8 @@ var envReference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*
 // is: ${NAME} anywhere, and $NAME where it is the whole text or token.
 var shellReference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}|^(?:Bearer )?\$([A-Za-z_][A-Za-z0-9_]*)$`)
 
+const notSet = "environment variable %s is not set: set it where perdure is started"
+
 // expanded gives a text with the values of the variables that it refers to.
 func (r *reader) expanded(p keyPath, text string) string {
 	if m := shellReference.FindStringSubmatch(text); m != nil {
@@ -33,7 +35,7 @@ func (r *reader) expanded(p keyPath, text string) string {
 		case hasDefault:
 			return otherwise
 		}
-		r.errorf(p, "environment", "environment variable %s is not set", name)
+		r.errorf(p, "environment", notSet, name)
 		return written
 	})
 }
@@ -73,7 +75,7 @@ func (r *reader) environment(p keyPath, b *backend) map[string]string {
 	for i, name := range b.PassEnv {
 		value, ok := r.env(name)
 		if !ok {
-			r.errorf(p.to("passEnv", i), "environment", "environment variable %s is not set", name)
+			r.errorf(p.to("passEnv", i), "environment", notSet, name)
 		}
 		env[name] = value
 	}

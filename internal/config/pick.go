@@ -31,6 +31,9 @@ func (l *loader) pick(file string, data []byte, docs []*yaml.Node) (root *yaml.N
 			if root = l.clientServers(file, doc); root == nil {
 				return nil
 			}
+		case kind == "" && definitions.IsBare(doc):
+			l.errorf(positionOf(file, doc), "config", "this is a definition of a composite tool, not a configuration; name it with --definitions %s", file)
+			return nil
 		case kind == "":
 			root = doc
 		default:

@@ -102,7 +102,7 @@ func (r *reader) source(p keyPath, key, inline, env, file string) credentials.So
 		set = other.key
 	}
 	if value, ok := r.env(env); env != "" && (!ok || value == "") {
-		r.errorf(p.to(set), "environment", "environment variable %s is not set", env)
+		r.errorf(p.to(set), "environment", notSet, env)
 	} else if err := s.Check(); err != nil && env == "" {
 		r.errorf(p.to(set), "auth", "%s", err)
 	}
