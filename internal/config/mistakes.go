@@ -84,8 +84,23 @@ func (c *configuration) AdviseValue(key string, value *yaml.Node) string {
 	if key == "backends" && value.Kind == yaml.MappingNode && len(value.Content) > 0 {
 		return fmt.Sprintf(": write each as - {name: %s, …}", value.Content[0].Value)
 	}
-	if key == "aggregation" && value.Kind == yaml.ScalarNode {
+	switch {
+	case key == "aggregation" && value.Kind == yaml.ScalarNode:
 		return ": write {conflictResolution: prefix}"
+	case key == "scripts" && value.Kind == yaml.ScalarNode:
+		return ": write {agents: true} to let clients send scripts"
+	case key == "compositeTools" && value.Kind == yaml.MappingNode && len(value.Content) > 0:
+		return fmt.Sprintf(": write each as - {name: %s, …}", value.Content[0].Value)
+	case key == "compositeTools" && value.Kind == yaml.ScalarNode:
+		return ": name a file or directory of definitions with the flag --definitions"
+	}
+	return ""
+}
+
+// AdviseValue is that of [definitions.ValueAdviser].
+func (a *authorization) AdviseValue(key string, value *yaml.Node) string {
+	if (key == "approvers" || key == "operators") && value.Kind == yaml.ScalarNode {
+		return fmt.Sprintf(`: write {tools: ["*"], subjects: [%s]}`, value.Value)
 	}
 	return ""
 }
@@ -110,7 +125,7 @@ func (b *backend) AdviseValue(key string, value *yaml.Node) string {
 	case key == "effects" && value.Kind == yaml.ScalarNode:
 		return fmt.Sprintf(`: write {tool: "*", class: %s}`, value.Value)
 	case key == "effects" && value.Kind == yaml.MappingNode && len(value.Content) > 1:
-		return fmt.Sprintf(": write each as - {tool: %s, class: %s}", value.Content[0].Value, value.Content[1].Value)
+		return fmt.Sprintf(": write each as - {tool: %q, class: %s}", value.Content[0].Value, value.Content[1].Value)
 	case key == "command" && value.Kind == yaml.SequenceNode && len(value.Content) > 0:
 		return fmt.Sprintf(": write command: %s, and the others under args", value.Content[0].Value)
 	case key == "env" && value.Kind != yaml.MappingNode:

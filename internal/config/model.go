@@ -87,8 +87,8 @@ type backend struct {
 
 // callLimits bound the calls of a backend.
 type callLimits struct {
-	Concurrency int           `yaml:"concurrency" min:"0" help:"Calls under way at a time."`
-	Rate        string        `yaml:"rate" help:"Calls that may begin, such as 10/s, 600/m or 100/h."`
+	Concurrency int           `yaml:"concurrency" meant:"maxConcurrent,maxConcurrency,maxParallel,parallel,max_concurrent" min:"0" help:"Calls under way at a time."`
+	Rate        string        `yaml:"rate" meant:"rps,qps,rateLimit,requestsPerSecond" help:"Calls that may begin, such as 10/s, 600/m or 100/h."`
 	Burst       int           `yaml:"burst" min:"0" default:"1" help:"Calls that may begin at once after a pause; needs rate."`
 	Breaker     *breakerRules `yaml:"breaker" help:"When a failing backend is left alone."`
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,12 +20,16 @@ func (r *reader) backends(c *configuration) []backends.Config {
 	limits := r.timeouts(c)
 	var configs []backends.Config
 	seen := map[string]bool{}
+	prefixes := c.Aggregation == nil || slices.Contains([]string{"", "prefix"}, c.Aggregation.ConflictResolution)
 	for i, b := range c.Backends {
 		p := keyPath{"backends", i}
 		if b.Name != "" && seen[b.Name] {
 			r.errorf(p.to("name"), "backends", "%q is the name of another backend, too", b.Name)
 		}
 		seen[b.Name] = true
+		if prefixes && b.Name != "" && !definitions.IsToolName(b.Name) {
+			r.warnf(p.to("name"), "backends", "%q is no part of the name of a tool: no step, and few clients, can call tools with it as a prefix; write letters, digits, _ and - only, with a letter or digit first", b.Name)
+		}
 		config := r.backend(p, b)
 		if config.Timeout == 0 {
 			config.Timeout = limits[b.Name]
@@ -75,7 +80,7 @@ func (r *reader) reached(p keyPath, b *backend, config backends.Config) {
 		if b.URL == "" {
 			r.errorf(p.to("url"), "missing", "is missing: the URL of the server, or command for a program")
 		} else if u, err := url.Parse(config.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			r.errorf(p.to("url"), "backends", "is not an http or https URL") // it may have a password
+			r.errorf(p.to("url"), "backends", "is not an http or https URL, such as http://127.0.0.1:8080/mcp") // it may have a password
 		}
 	case backends.Stdio:
 		if b.URL != "" {
