@@ -153,6 +153,37 @@ func TestAttackBackendTellsSecretsAnywhere(t *testing.T) {
 	}
 }
 
+// TestAttackBackendEscapesSecrets: nor does a backend whose encoder escapes what need not be
+// escaped, as those of .NET and PHP do.
+func TestAttackBackendEscapesSecrets(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{`not with s3cret+a\/b=`, `not with s3cret\u002Ba/b=`, `not with s3cret+a/b\u003d`, `\u006Eot with \u00733cret+a/b=`} {
+		for how, answer := range map[string]string{
+			"error":  `"error":{"code":-32000,"message":"no","data":{"sent":"` + said + `"}}`,
+			"name":   `"error":{"code":-32000,"message":"no","data":{"` + said + `":1}}`,
+			"result": `"result":{"isError":true,"content":[{"type":"text","text":"` + said + `"}],"structuredContent":{"sent":"` + said + `"}}`,
+		} {
+			h := &hostile{call: func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, answer)
+			}}
+			config := httpConfig(serve(t, h).URL)
+			config.Credentials = fixed{"X-Key": "s3cret+a/b="}
+			result, err := callGo(t, open(t, config), Call{})
+			told := fmt.Sprint(err)
+			var refused *RPCError
+			if errors.As(err, &refused) {
+				told += fmt.Sprint(refused.Data)
+			}
+			if result != nil {
+				told = fmt.Sprintf("%s %s %v", result.Raw, result.Structured, result.Content)
+			}
+			if strings.Contains(told, "3cret") {
+				t.Errorf("%s with %s: %s", how, said, told)
+			}
+		}
+	}
+}
+
 // TestAttackChildTellsSecrets: what the process of a backend has in its environment
 // by the configuration is in no error and no log, though it writes that to stderr.
 func TestAttackChildTellsSecrets(t *testing.T) {

@@ -1,6 +1,7 @@
 package backends
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func (s secrets) hide(err error) error {
 	if errors.As(err, &refused) {
 		data, _ := json.Marshal(refused.Data)
 		clean := &RPCError{Code: refused.Code, Message: s.without(refused.Message), Data: refused.Data}
-		contains := s.without(string(data)) != string(data)
+		contains := !bytes.Equal(s.withoutIn(data), data)
 		if contains {
 			clean.Data = nil
 		}
@@ -110,15 +111,31 @@ func (s secrets) hide(err error) error {
 
 // hideIn removes secrets from a result that is an error.
 func (s secrets) hideIn(r *Result) (*Result, error) {
-	raw := string(r.Raw)
-	for _, secret := range s {
-		written, _ := json.Marshal(secret)
-		raw = strings.ReplaceAll(raw, string(written[1:len(written)-1]), hidden)
-	}
-	if raw == string(r.Raw) {
+	raw := s.withoutIn(r.Raw)
+	if bytes.Equal(raw, r.Raw) {
 		return r, nil
 	}
-	return parseResult(json.RawMessage(raw))
+	return parseResult(raw)
+}
+
+// withoutIn removes secrets from the texts in JSON, however their characters are escaped.
+func (s secrets) withoutIn(raw json.RawMessage) json.RawMessage {
+	var clean []byte
+	for rest := []byte(raw); ; {
+		before, _, found := bytes.Cut(rest, []byte(`"`))
+		clean = append(clean, before...)
+		if !found {
+			return clean
+		}
+		rest = rest[len(before):]
+		end := valueEnd(rest)
+		written := rest[:end]
+		var text string
+		if json.Unmarshal(written, &text) == nil && s.without(text) != text {
+			written, _ = json.Marshal(s.without(text)) // a string is always JSON
+		}
+		clean, rest = append(clean, written...), rest[end:]
+	}
 }
 
 // minSecret is the least length of a value that is searched for, in bytes: shorter ones
