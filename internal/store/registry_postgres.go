@@ -170,14 +170,22 @@ func (r *postgresRegistry) History(ctx context.Context, name string, limit int) 
 	return events, nil
 }
 
-// Follow implements Registry, on a connection of its own. It logs each outage once.
+// Follow implements Registry, on a connection of its own. It logs each outage once, and its
+// end.
 func (r *postgresRegistry) Follow(ctx context.Context, f func()) {
-	for away := false; ; {
-		listened, err := r.listen(ctx, f)
+	away := false
+	begun := func() {
+		if away {
+			r.log.Warn("the registry is followed again")
+		}
+		away = false
+	}
+	for {
+		err := r.listen(ctx, begun, f)
 		if ctx.Err() != nil {
 			return
 		}
-		if listened || !away {
+		if !away {
 			r.log.Warn("cannot follow the registry; still serving the versions published before", "error", err)
 		}
 		away = true
@@ -189,21 +197,22 @@ func (r *postgresRegistry) Follow(ctx context.Context, f func()) {
 	}
 }
 
-// listen calls f after edits, and every pollEvery, until the connection breaks; listened =
-// there was one.
-func (r *postgresRegistry) listen(ctx context.Context, f func()) (listened bool, err error) {
+// listen calls begun once it listens, and then f after edits, and every pollEvery, until the
+// connection breaks.
+func (r *postgresRegistry) listen(ctx context.Context, begun, f func()) error {
 	c, err := pgx.ConnectConfig(ctx, r.pool.Config().ConnConfig)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer c.Close(context.WithoutCancel(ctx))
 	if _, err := c.Exec(ctx, "listen "+registryChannel); err != nil {
-		return false, err
+		return err
 	}
+	begun()
 	for {
 		f()
 		if err := awaitNotification(ctx, c); err != nil {
-			return true, err
+			return err
 		}
 	}
 }
