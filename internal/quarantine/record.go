@@ -31,6 +31,9 @@ const (
 	FailSignal = "perdure-fail"
 )
 
+// Signals are all of these.
+var Signals = []string{BegunSignal, SurvivedSignal, ReleaseSignal, FailSignal}
+
 // Identity is the sender of answers to workflow tasks that were not executed, and
 // failureType the type of their failures.
 const (

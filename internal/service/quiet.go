@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/secrets"
 )
 
@@ -28,7 +29,10 @@ var dropped = []string{"Activity error.", "LocalActivity completed after activit
 
 // Handle drops messages that are logged elsewhere.
 func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
-	if slices.Contains(dropped, r.Message) || r.Message == "Workflow panic" && lacksKey(r) {
+	switch {
+	case slices.Contains(dropped, r.Message):
+		return nil
+	case r.Message == "Workflow panic" && lacksKey(r), r.Message == "Workflow has unhandled signals" && onlyMarks(r):
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
@@ -41,6 +45,17 @@ func lacksKey(r slog.Record) (is bool) {
 		if a.Key == "Error" {
 			text := a.Value.String()
 			is = strings.Contains(text, secrets.ErrUnknownKey.Error()) || strings.Contains(text, payloads.ErrNoKey.Error())
+		}
+		return !is
+	})
+	return is
+}
+
+// onlyMarks reports whether all signals that a run has not read are marks, which none reads.
+func onlyMarks(r slog.Record) (is bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		if names, ok := a.Value.Any().([]string); ok && a.Key == "SignalNames" {
+			is = !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(quarantine.Signals, name) })
 		}
 		return !is
 	})
