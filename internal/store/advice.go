@@ -10,6 +10,7 @@ import (
 // fixes are what helps against an error of PostgreSQL, by its SQLSTATE or the beginning of
 // that. See https://www.postgresql.org/docs/current/errcodes-appendix.html.
 var fixes = []struct{ state, fix string }{
+	{"25006", "it is read-only, as a replica is, or one whose disk is full: name the primary in the URL, or let it be written; processes need no restart"},
 	{"28", "check the user and the password of the URL; a changed password needs a restart of the processes"},
 	{"3D000", "create the database that the URL names, or name another"},
 	{"42501", "give the user of the URL permission for the database, and for its schema perdure"},

@@ -14,7 +14,7 @@ import (
 func TestFix(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{
-		"28P01": "password", "3D000": "create the database", "42501": "permission", "53100": "disk",
+		"25006": "read-only", "28P01": "password", "3D000": "create the database", "42501": "permission", "53100": "disk",
 		"53300": "max_connections", "57P03": "starts or stops", "XX000": "the log of the database",
 	} {
 		if fix := store.Fix(fmt.Errorf("connecting to the database: %w", &pgconn.PgError{Code: code})); !strings.Contains(fix, want) {

@@ -160,7 +160,7 @@ func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error)
 	version, err := migrate(ctx, pool)
 	if err != nil {
 		pool.Close()
-		return nil, 0, fmt.Errorf("bringing the tables of the database up to date: %w", err)
+		return nil, 0, fmt.Errorf("bringing the tables of the database up to date, which perdure migrate does as another user of it: %w", err)
 	}
 	return pool, version, nil
 }
@@ -227,21 +227,26 @@ func newProvider(db *sql.DB) (*goose.Provider, error) {
 		goose.WithSessionLocker(locker), goose.WithSlog(slog.New(slog.DiscardHandler)))
 }
 
-// makeSchema makes the schema, also if others do at the same time: "if not exists" alone
-// fails then.
+// makeSchema makes the schema if there is none, also if others do at the same time.
 func makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtext('perdure schema'))"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "create schema if not exists "+schema)
+		var made bool // which a user who may not make one can use
+		if err := tx.QueryRow(ctx, "select to_regnamespace($1) is not null", schema).Scan(&made); err != nil || made {
+			return err
+		}
+		_, err := tx.Exec(ctx, "create schema "+schema)
 		return err
 	})
 }
 
-// Probe begins a transaction that could write; an error says why that fails.
+// Probe begins a transaction that could write, and writes no row; an error says why that
+// fails.
 func (p *Postgres) Probe(ctx context.Context) error {
-	if _, err := p.pool.Exec(ctx, "select txid_current()"); err != nil {
+	const nothing = "insert into run_values (id, run, data) select '', '', '' where false"
+	if _, err := p.pool.Exec(ctx, "with none as ("+nothing+") select txid_current()"); err != nil {
 		return fmt.Errorf("the database takes no writes: %w", err)
 	}
 	return nil
