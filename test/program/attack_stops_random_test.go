@@ -97,7 +97,7 @@ func (l *stopLab) stopAtRandom(t *testing.T, seed uint64) time.Duration {
 	ended := time.Since(stopped)
 	defer func() {
 		if t.Failed() {
-			t.Logf("repeat it with: go test ./cmd/perdure -run TestAttackStoppedRunsAtRandom -stop %d\n%s", seed, d.Source())
+			t.Logf("repeat it with: cd test && go test ./program -run TestAttackStoppedRunsAtRandom -stop %d\n%s", seed, d.Source())
 		}
 	}()
 	if ended > 2*stopBound && len(l.backend.of(name, "undo")) == 0 { // of the run, and of the one that it has called
