@@ -672,9 +672,9 @@ func TestAnswerToAnUnknownQuestion(t *testing.T) {
 	if e == nil || e.Code != -32602 || !strings.Contains(e.Message, `"z"`) || len(w.runs.answers()) != 0 {
 		t.Errorf("to a task: %+v after %+v", e, w.runs.answers())
 	}
-	c.modernTask("tasks/update", task, `"inputResponses":{"z":{"action":"accept"}}`).ok()
-	if got := w.runs.answers(); len(got) != 0 {
-		t.Errorf("of an unknown question alone was taken: %+v", got)
+	ack := c.modernTask("tasks/update", task, `"inputResponses":{"z":{"action":"accept"}}`).next()
+	if got := w.runs.answers(); len(got) != 0 || ack.Result == nil || string(ack.Result.Meta["perdure/refused"]) != `["z"]` {
+		t.Errorf("of an unknown question alone was taken: %+v, and said %+v", got, ack)
 	}
 	// What was answered already is known.
 	for range 2 {
