@@ -84,6 +84,25 @@ func TestEarlier(t *testing.T) {
 			s.reset(n)
 			s.giveUp(n)
 		}, true, false},
+		{"known to have failed, and under way again after a reset", func(s *script) {
+			n := s.call("a", "key")
+			s.fail(n, Error{Code: "tool_error", Category: codes.CategoryTool})
+			s.reset(n)
+			s.terminate("reset")
+		}, false, true},
+		{"known to have failed with other arguments, and under way again after a reset", func(s *script) {
+			n := s.call("a", "other")
+			s.fail(n, Error{Code: "tool_error", Category: codes.CategoryTool})
+			s.reset(n)
+			s.terminate("reset")
+		}, false, true},
+		{"known to have failed, and given up by the reset", func(s *script) {
+			n := s.call("a", "key")
+			s.fail(n, Error{Code: "tool_error", Category: codes.CategoryTool})
+			s.reset(n)
+			s.giveUp(n)
+			s.terminate("reset")
+		}, false, false},
 		{"completed with other arguments", func(s *script) { s.complete(s.call("a", "other"), `{}`) }, false, true},
 		{"under way with other arguments", func(s *script) { s.call("a", "other") }, false, true},
 		{"completed with other arguments, and not made again so after a reset", func(s *script) {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -34,10 +35,11 @@ type Call struct {
 type calls struct {
 	pending[Call]
 	last map[workflows.StepPath]*Call
+	anew []CallStarted // calls of tools that were under way at the point of a reset
 }
 
 func newCalls() calls {
-	return calls{newPending[Call](), map[workflows.StepPath]*Call{}}
+	return calls{pending: newPending[Call](), last: map[workflows.StepPath]*Call{}}
 }
 
 // started reads that an activity was put on its way, or that a run was called.
@@ -147,11 +149,31 @@ func (c *calls) ended(codec codec, e *historypb.HistoryEvent) []Fact {
 }
 
 // again reads an event that was read before the reset.
-func (c *calls) again(e *historypb.HistoryEvent) {
-	c.pending.again(e.EventId)
-	if end, ok := callEndOf(codec{}, e); ok {
-		c.end(end.began)
+func (c *calls) again(codec codec, e *historypb.HistoryEvent) {
+	if call := c.pending.again(e.EventId); call != nil && call.Type == workflows.CallToolName {
+		c.anew = append(c.anew, CallStarted{call, e.GetActivityTaskScheduledEventAttributes().GetInput(), codec})
 	}
+	if end, ok := callEndOf(codec, e); ok {
+		c.isNotAnew(c.end(end.began))
+	}
+}
+
+func (c *calls) isNotAnew(call *Call) {
+	c.anew = slices.DeleteFunc(c.anew, func(s CallStarted) bool { return s.Call == call })
+}
+
+// madeAnew are the calls that a reset has put on their way again, before the first event
+// that does not say of one of them that the reset has given it up.
+func (c *calls) madeAnew(codec codec, e *historypb.HistoryEvent) (facts []Fact) {
+	if end, ok := callEndOf(codec, e); ok && (Failure{codec, end.failure}).byReset() {
+		c.isNotAnew(c.underWay[end.began])
+		return nil
+	}
+	for _, s := range c.anew {
+		facts = append(facts, s)
+	}
+	c.anew = nil
+	return facts
 }
 
 // keeps says whether a called run has ended that has kept its outcome.

@@ -92,7 +92,7 @@ func (f *Fold) Add(e *historypb.HistoryEvent) Moment {
 		f.guard.add(f.codec, e)
 		m.Facts = append(wasReset(e), f.gates.regained()...)
 	default:
-		m.Facts = slices.Concat(f.decided(e), f.facts(e, m.At), f.guard.add(f.codec, e))
+		m.Facts = slices.Concat(f.calls.madeAnew(f.codec, e), f.decided(e), f.facts(e, m.At), f.guard.add(f.codec, e))
 	}
 	return m
 }
@@ -110,7 +110,7 @@ func (c codec) happened(e *historypb.HistoryEvent) time.Time {
 
 // again reads an event that was read in the execution before.
 func (f *Fold) again(e *historypb.HistoryEvent) {
-	f.calls.again(e)
+	f.calls.again(f.codec, e)
 	f.waits.again(e)
 	f.gates.copy(f.codec, e)
 }

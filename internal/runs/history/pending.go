@@ -24,11 +24,13 @@ func (p *pending[T]) next(reset bool) {
 
 func (p *pending[T]) begin(event int64, t *T) { p.underWay[event], p.all[event] = t, t }
 
-// again begins what the event has begun before the reset.
-func (p *pending[T]) again(event int64) {
-	if t := p.before[event]; t != nil {
+// again begins what the event has begun before the reset; nil = nothing.
+func (p *pending[T]) again(event int64) *T {
+	t := p.before[event]
+	if t != nil {
 		p.begin(event, t)
 	}
+	return t
 }
 
 // end returns what the event began; nil = it has ended, or was not ours.
