@@ -189,15 +189,22 @@ func (c CallHistory) HistorySize(ctx context.Context, id, execution string) (int
 type callFate struct {
 	of    workflows.StepPath // the step; "" = calls with other keys do not matter
 	key   string
-	after time.Time          // calls that were decided until then do not count
-	lost  bool               // there were executions before that have been deleted
-	call  *history.Call      // the last one with the key; nil = none
-	path  workflows.StepPath // of the step that it was made for
+	after time.Time // calls that were decided until then do not count
+	lost  bool      // there were executions before that have been deleted
 
-	result     *workflows.ToolResult
-	unknown    bool
-	again      bool // its last attempt followed one without a reported outcome
-	mayHaveRun bool // that attempt could not read the call, so the one before is all that is known
+	callsMade
+	before     callsMade // when the last one was put on its way; counts if that was not sent
+	mayHaveRun bool      // its last attempt could not read the call, so the one before is all that is known
+}
+
+// callsMade are those of a step, and what they have come to.
+type callsMade struct {
+	call *history.Call      // the last one with the key; nil = none
+	path workflows.StepPath // of the step that it was made for
+
+	result  *workflows.ToolResult
+	unknown bool
+	again   bool // its last attempt followed one without a reported outcome
 
 	other     *history.Call // of the step with another key, after call; nil = none
 	undoes    *history.Call // undoes other; nil = none
@@ -238,10 +245,12 @@ func (e *callFate) started(f history.CallStarted) error {
 	switch {
 	case !e.after.IsZero() && !call.Decided.After(e.after):
 	case call.IdempotencyKey == e.key:
+		e.before = e.callsMade
 		e.call, e.path = f.Call, call.StepPath
 		e.unknown, e.again, e.result = true, false, nil // until more is known
 		e.other, e.undoes, e.otherSent = nil, nil, false
 	case call.StepPath == e.of:
+		e.before = e.callsMade
 		e.other, e.undoes, e.otherSent = f.Call, nil, true
 	case e.other != nil && call.StepPath.Undoes() == e.of:
 		e.undoes = f.Call
@@ -259,12 +268,20 @@ func (e *callFate) ended(f history.CallEnded) error {
 			return err
 		}
 		e.unknown, e.mayHaveRun, e.result = false, false, &result
-	case f.Unsent:
-		e.unknown = false // it was never sent
+	case notSent(f):
+		e.mayHaveRun = f.Failure.Held() && (e.mayHaveRun || e.again)
+		e.callsMade = e.before
 	case f.Failure.OfCall():
-		e.unknown, e.mayHaveRun = f.Failure.LeavesUnknown(), f.Failure.Held() && (e.mayHaveRun || e.again)
+		e.unknown, e.mayHaveRun = f.Failure.LeavesUnknown(), false
 	}
 	return nil
+}
+
+// notSent reports whether a call has ended that no backend has answered, and that is not
+// of unknown outcome: what was before it is all that counts.
+func notSent(f history.CallEnded) bool {
+	code := f.Failure.Reported().Code
+	return !mayHaveRun(f) && code != codes.ToolError && code != codes.Refused
 }
 
 // undid takes it that the call has undone what a step did before, and nothing of what the
@@ -280,10 +297,12 @@ func (e *callFate) undid(made lastCall) {
 }
 
 func (e *callFate) otherEnded(f history.CallEnded) {
-	switch f.Call {
-	case e.other:
+	switch {
+	case f.Call == e.other && notSent(f):
+		e.callsMade = e.before
+	case f.Call == e.other:
 		e.otherSent = mayHaveRun(f)
-	case e.undoes:
+	case f.Call == e.undoes:
 		e.otherSent = e.otherSent && f.Status != history.StepCompleted
 	}
 }

@@ -48,6 +48,8 @@ func (s *script) look(c converter.DataConverter) (*callFate, error) {
 	return e, err
 }
 
+var notSentError = Error{Code: codes.BackendUnavailable, Category: codes.CategoryTool}
+
 // A lookup finds the outcome that a call had before the run was reset. A step undone
 // since does not count as executed.
 func TestEarlier(t *testing.T) {
@@ -84,6 +86,30 @@ func TestEarlier(t *testing.T) {
 			s.reset(n)
 			s.giveUp(n)
 		}, true, false},
+		{"completed, and not sent again", func(s *script) {
+			s.complete(s.call("a", "key"), `{}`)
+			s.cancel(s.call("a", "key"))
+			s.fail(s.call("a", "key"), notSentError)
+		}, true, false},
+		{"under way, and not sent again", func(s *script) {
+			s.call("a", "key")
+			s.cancel(s.call("a", "key"))
+			s.fail(s.call("a", "key"), notSentError)
+		}, false, true},
+		{"completed with other arguments, and not sent again", func(s *script) {
+			s.complete(s.call("a", "other"), `{}`)
+			s.cancel(s.call("a", "another"))
+			s.fail(s.call("a", "other"), notSentError)
+			s.cancel(s.call("a", "key"))
+		}, false, true},
+		{"under way, and then known to have failed", func(s *script) {
+			s.call("a", "key")
+			s.fail(s.call("a", "key"), Error{Code: codes.Refused, Category: codes.CategoryTool})
+		}, false, false},
+		{"not sent", func(s *script) {
+			s.cancel(s.call("a", "other"))
+			s.fail(s.call("a", "key"), notSentError)
+		}, false, false},
 		{"known to have failed, and under way again after a reset", func(s *script) {
 			n := s.call("a", "key")
 			s.fail(n, Error{Code: "tool_error", Category: codes.CategoryTool})
