@@ -37,15 +37,15 @@ func (s *script) giveUp(scheduled int64) {
 }
 
 // look reads what has become of the call with the key "key".
-func (s *script) look(c converter.DataConverter) (*callFate, error) {
-	e := &callFate{of: "a", key: "key"}
+func (s *script) look(c converter.DataConverter) (callFate, error) {
+	made := &stepCalls{of: "a", key: "key"}
 	var err error
 	for _, m := range s.read(c) {
 		for _, fact := range m.Facts {
-			err = errors.Join(err, e.add(fact))
+			err = errors.Join(err, made.add(fact))
 		}
 	}
-	return e, err
+	return made.fate(lastMade{}), err
 }
 
 var notSentError = Error{Code: codes.BackendUnavailable, Category: codes.CategoryTool}
@@ -160,7 +160,7 @@ func TestEarlier(t *testing.T) {
 			s := &script{}
 			tc.write(s)
 			e := perduretest.Must(s.look(converter.GetDefaultDataConverter()))(t)
-			if (e.result != nil) != tc.result || (e.unknown || e.otherSent) != tc.unknown {
+			if (e.result != nil) != tc.result || e.unknown != tc.unknown {
 				t.Errorf("got %+v", e)
 			}
 		})

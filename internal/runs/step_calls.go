@@ -1,0 +1,193 @@
+package runs
+
+import (
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/runs/history"
+	"github.com/perdure/perdure/workflows"
+)
+
+// StepCalls are the calls that a step has made, those that undo it, and those with a key, in
+// the order in which they were put on their way.
+type stepCalls struct {
+	of    workflows.StepPath // "" = only calls with the key
+	key   string
+	after time.Time // calls that were decided until then are not read
+	made  []*madeCall
+}
+
+// A madeCall is a call, and what it has come to. One that a reset has put on its way again
+// is another one.
+type madeCall struct {
+	call   *history.Call
+	key    string // "" = it called a run
+	path   workflows.StepPath
+	fate   fate
+	result *workflows.ToolResult // if it completed
+	again  bool                  // its last attempt followed one without a reported outcome
+}
+
+// A fate is what a call has come to.
+type fate int
+
+const (
+	open       fate = iota // under way, or its outcome is unknown
+	completed              // with a result
+	failed                 // known to have failed
+	unsent                 // as if it had never been made
+	unread                 // unsent by its last attempt, which could not read the call
+	sentBefore             // not made, since it had been made before a reset
+)
+
+// add takes a fact. A call that cannot be read may be the one that is looked for,
+// and one that was completed has a result: neither may be passed over.
+func (s *stepCalls) add(fact history.Fact) error {
+	switch f := fact.(type) {
+	case history.CallStarted:
+		return s.started(f)
+	case history.CallTried:
+		if m := s.find(f.Call); m != nil {
+			m.again = f.Number > 1 && !f.Before.KnownOutcome()
+		}
+	case history.CallEnded:
+		if m := s.find(f.Call); m != nil {
+			return m.ended(f)
+		}
+	}
+	return nil
+}
+
+func (s *stepCalls) started(f history.CallStarted) error {
+	if f.Call.Type != workflows.CallToolName {
+		if s.of != "" && f.Call.Path == s.of {
+			s.made = append(s.made, &madeCall{call: f.Call, path: s.of})
+		}
+		return nil
+	}
+	call, err := f.ToolCall()
+	if err != nil {
+		return err
+	}
+	ofStep := s.of != "" && (call.StepPath == s.of || call.StepPath.Undoes() == s.of)
+	if (ofStep || call.IdempotencyKey == s.key) && (s.after.IsZero() || call.Decided.After(s.after)) {
+		s.made = append(s.made, &madeCall{call: f.Call, key: call.IdempotencyKey, path: call.StepPath})
+	}
+	return nil
+}
+
+func (s *stepCalls) find(call *history.Call) *madeCall {
+	for _, m := range slices.Backward(s.made) {
+		if m.call == call {
+			return m
+		}
+	}
+	return nil
+}
+
+func (m *madeCall) ended(f history.CallEnded) error {
+	m.fate = fateOf(f)
+	if m.fate != completed || m.key == "" {
+		return nil
+	}
+	result, err := f.ToolResult()
+	if err == nil {
+		m.result = &result
+	}
+	return err
+}
+
+func fateOf(f history.CallEnded) fate {
+	code := f.Failure.Reported().Code
+	mayHaveRun := !f.Unsent && (!f.Failure.OfCall() || f.Failure.LeavesUnknown())
+	switch {
+	case f.Status == history.StepCompleted:
+		return completed
+	case code == codes.SentBefore:
+		return sentBefore
+	case mayHaveRun:
+		return open
+	case code == codes.ToolError, code == codes.Refused:
+		return failed
+	case f.Failure.Held():
+		return unread
+	}
+	return unsent
+}
+
+// A callFate is what has come of the call of a step with a key.
+type callFate struct {
+	call    *madeCall // the last one that counts; nil = none
+	result  *workflows.ToolResult
+	unknown bool // it may have been executed, or the step made another one
+}
+
+// fate is that of the call with the key. A call is made only if what was before is known,
+// or decided, so the last one that was sent counts, and what followed it; undone is what the
+// step did that this call undoes.
+func (s *stepCalls) fate(undone lastMade) callFate {
+	var last, other, undo *madeCall
+	for _, m := range s.made {
+		switch {
+		case m.fate == unsent, m.fate == unread, m.key == "":
+		case m.key == s.key:
+			last, other, undo = m, nil, nil
+		case m.path == s.of:
+			other, undo = m, nil
+		default:
+			undo = m
+		}
+	}
+	f := callFate{call: last, unknown: s.sentUnread()}
+	if last != nil {
+		f.result, f.unknown = last.result, f.unknown || last.isOpen()
+	}
+	switch {
+	case last == nil:
+	case last.call.Started.Before(undone.completed): // it undid what the step did before
+		f.result, f.unknown = nil, false
+	case other == nil && undo != nil, f.result != nil && last.call.Started.Before(undone.possible):
+		f.result, f.unknown = nil, true
+	}
+	if other != nil && other.fate != failed && (undo == nil || undo.fate != completed) {
+		f.unknown = true
+	}
+	return f
+}
+
+func (m *madeCall) isOpen() bool { return m.fate == open || m.fate == sentBefore }
+
+// sentUnread reports whether the call with the key may have been executed by an attempt
+// before one that could not read it, the last one that is known.
+func (s *stepCalls) sentUnread() (may bool) {
+	for _, m := range s.made {
+		switch {
+		case m.key != s.key, m.fate == open:
+		case m.fate == unread:
+			may = may || m.again
+		default:
+			may = false
+		}
+	}
+	return may
+}
+
+// A lastMade is when a step began its last call that completed, and its last one that did
+// or may have; zero = there is none.
+type lastMade struct{ completed, possible time.Time }
+
+func (s *stepCalls) last() (last lastMade) {
+	for _, m := range s.made {
+		if m.path != s.of {
+			continue
+		}
+		if m.fate == completed {
+			last.completed = m.call.Started
+		}
+		if m.fate == completed || m.fate == open {
+			last.possible = m.call.Started
+		}
+	}
+	return last
+}
