@@ -51,6 +51,9 @@ func (a approvalsOpenCommand) Run(ctx context.Context, c *console) error {
 	if dev == nil {
 		return fmt.Errorf("no perdure dev is running with data in %s; start it, or name its data directory with --data", a.Data)
 	}
+	if dev.ApprovalsClosed {
+		return fmt.Errorf("the approvals page is %s", closedPage)
+	}
 	path := approvals.Prefix
 	if a.ID != "" {
 		path = approvals.Path(runs.RunID(a.ID))

@@ -249,7 +249,7 @@ func newDevFile(mcp net.Addr, temporal *devserver.Server, s *service.Service) de
 	dev := devFile{
 		PID: os.Getpid(), MCP: "http://" + service.Reachable(mcp) + service.Endpoint,
 		Temporal: temporal.Address(), TemporalInternal: temporal.InternalAddresses(), Namespace: client.DefaultNamespace,
-		SignInByLink: s.SignIn() == auth.LoginLink,
+		SignInByLink: s.SignIn() == auth.LoginLink, ApprovalsClosed: s.SignIn() == auth.LoginClosed,
 	}
 	if temporal.UIAddress() != "" {
 		dev.UI = "http://" + temporal.UIAddress()

@@ -29,7 +29,8 @@ type devFile struct {
 	Namespace string `json:"namespace"`
 	UI        string `json:"ui,omitempty"` // URL of the Web UI
 
-	SignInByLink bool `json:"signInByLink"` // people sign in to the approvals page with a one-time link
+	SignInByLink    bool `json:"signInByLink"`              // people sign in to the approvals page with a one-time link
+	ApprovalsClosed bool `json:"approvalsClosed,omitempty"` // nobody can sign in there
 
 	// TemporalInternal are the addresses of the parts of Temporal among each other.
 	TemporalInternal []string `json:"temporalInternal,omitempty"`
@@ -124,7 +125,11 @@ func (f tokenFlags) token() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading --token-file: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	token := strings.TrimSpace(string(text))
+	if strings.ContainsAny(token, " \t\r\n") {
+		return "", usagef("--token-file %s has more than one word; it must have the token and nothing else", f.TokenFile)
+	}
+	return token, nil
 }
 
 // A target is a server and the token for it.
