@@ -18,7 +18,7 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, chec
 	if a.line == nil {
 		return a.backends.Call(ctx, call)
 	}
-	pass, held, err := a.line.Enter(ctx, attempt.Call.RunID+" "+attempt.Call.IdempotencyKey, activity.GetWorkerStopChannel(ctx))
+	pass, held, err := a.line.Enter(ctx, attempt.Call.Caller.Subject, attempt.Call.RunID+" "+attempt.Call.IdempotencyKey, activity.GetWorkerStopChannel(ctx))
 	switch {
 	case err != nil:
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Err: err}
@@ -104,7 +104,7 @@ func (a *Activities) admit(ctx context.Context, p workflows.PermitRequest) (*wor
 		a.line.Renew(p.Ticket, workflows.PermitLasts)
 		return nil, nil
 	}
-	held, err := a.line.Lend(ctx, p.Ticket, workflows.PermitLasts, activity.GetWorkerStopChannel(ctx))
+	held, err := a.line.Lend(ctx, p.Caller, p.Ticket, workflows.PermitLasts, activity.GetWorkerStopChannel(ctx))
 	if held == nil || err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ type BackendState struct {
 type PermitRequest struct {
 	Backend  string `json:"backend"`
 	Ticket   string `json:"ticket"`             // names the call
+	Caller   string `json:"caller,omitempty"`   // whose call it is
 	Renew    bool   `json:"renew,omitempty"`    // the call takes longer
 	Released bool   `json:"released,omitempty"` // the call has ended
 	Outcome  string `json:"outcome,omitempty"`  // of a call that has ended: answered, failed; "" = no evidence about the backend

@@ -31,8 +31,9 @@ const (
 	closedHold = time.Second
 )
 
-// A Line decides whether a call of one backend may be made now, and if not, when. It
-// lets calls through in the order of their arrival, within the Limits of the backend. One
+// A Line decides whether a call of one backend may be made now, and if not, when. Within the
+// Limits of the backend it lets the calls of each caller through in the order of their
+// arrival, and callers in turn, so that one with many calls does not keep others waiting. One
 // process keeps it for all, so it is only in memory. It is safe for concurrent use.
 type Line struct {
 	cfg    Limits
@@ -40,7 +41,7 @@ type Line struct {
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced when anything changes
-	waiting  []*ticket     // the oldest first
+	waiting  []*ticket     // by round, the oldest first
 	underWay map[*Pass]bool
 	lent     map[string]*Pass // to calls of other processes
 	took     time.Duration    // by a call, about; 0 = none has ended
@@ -52,9 +53,10 @@ type Line struct {
 
 // A ticket is the place of a call.
 type ticket struct {
-	id    string
-	here  bool      // it waits here
-	until time.Time // when its place is lost, unless it waits here
+	id, caller string
+	round      int       // each has one call of a caller
+	here       bool      // it waits here
+	until      time.Time // when its place is lost, unless it waits here
 }
 
 // NewLine makes the line of a backend. serves reports whether this process still keeps
@@ -119,8 +121,8 @@ func (p *Pass) NotSent() (held HeldBack, again bool) {
 // Enter waits for the turn of a call, but not for long: a held call keeps its place
 // under its id, and comes again. stop ends the wait early; nil = never. The error is
 // that ctx has ended.
-func (l *Line) Enter(ctx context.Context, id string, stop <-chan struct{}) (*Pass, HeldBack, error) {
-	t := l.arrive(id)
+func (l *Line) Enter(ctx context.Context, caller, id string, stop <-chan struct{}) (*Pass, HeldBack, error) {
+	t := l.arrive(caller, id)
 	patient := time.NewTimer(linePatience)
 	defer patient.Stop()
 	tired := false
@@ -146,18 +148,25 @@ func (l *Line) Enter(ctx context.Context, id string, stop <-chan struct{}) (*Pas
 	}
 }
 
-// arrive gives the ticket of a call, or adds one at the end.
-func (l *Line) arrive(id string) *ticket {
+// arrive gives the ticket of a call, or adds one at the end of its round.
+func (l *Line) arrive(caller, id string) *ticket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range l.waiting {
-		if t.id == id && !t.here {
-			t.here = true
-			return t
+	t := &ticket{id: id, caller: caller, here: true}
+	if len(l.waiting) > 0 {
+		t.round = l.waiting[0].round
+	}
+	for _, o := range l.waiting {
+		if o.id == id && !o.here {
+			o.here = true
+			return o
+		}
+		if o.caller == caller {
+			t.round = o.round + 1
 		}
 	}
-	t := &ticket{id: id, here: true}
-	l.waiting = append(l.waiting, t)
+	place, _ := slices.BinarySearchFunc(l.waiting, t.round+1, func(o *ticket, round int) int { return o.round - round })
+	l.waiting = slices.Insert(l.waiting, place, t)
 	return t
 }
 

@@ -7,11 +7,11 @@ import (
 
 // Lend is Enter for a call of another process: the pass is kept under its id for this
 // time, and longer if it is renewed. nil = the process has it.
-func (l *Line) Lend(ctx context.Context, id string, keep time.Duration, stop <-chan struct{}) (*HeldBack, error) {
+func (l *Line) Lend(ctx context.Context, caller, id string, keep time.Duration, stop <-chan struct{}) (*HeldBack, error) {
 	if l.has(id, keep) { // asked for again, since the answer was lost
 		return nil, nil
 	}
-	pass, held, err := l.Enter(ctx, id, stop)
+	pass, held, err := l.Enter(ctx, caller, id, stop)
 	if err != nil || pass == nil {
 		return &held, err
 	}

@@ -3,6 +3,7 @@ package backends
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,7 @@ import (
 func enter(t *testing.T, l *Line, id string) (pass *Pass, holds []string) {
 	t.Helper()
 	for {
-		pass, held, err := l.Enter(t.Context(), id, nil)
+		pass, held, err := l.Enter(t.Context(), "", id, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func TestBreaker(t *testing.T) {
 		if s := l.State(); s.Breaker != "open" || time.Until(s.Until) != 30*time.Second {
 			t.Fatalf("%+v", s)
 		}
-		_, held, err := l.Enter(t.Context(), "a", nil)
+		_, held, err := l.Enter(t.Context(), "", "a", nil)
 		if err != nil || held.Why != HeldByBreaker || held.After != 30*time.Second {
 			t.Fatalf("%+v, %v", held, err)
 		}
@@ -162,7 +163,7 @@ func TestBreakerWindow(t *testing.T) {
 		}
 		for range 3 {
 			for _, o := range []Verdict{Failed, Answered} {
-				if pass, _, _ := l.Enter(t.Context(), "y", nil); pass != nil {
+				if pass, _, _ := l.Enter(t.Context(), "", "y", nil); pass != nil {
 					pass.End(o)
 				}
 			}
@@ -182,7 +183,7 @@ func TestClosed(t *testing.T) {
 		pass, _ := enter(t, l, "first")
 		waits := make(chan HeldBack)
 		go func() {
-			_, held, _ := l.Enter(t.Context(), "second", nil)
+			_, held, _ := l.Enter(t.Context(), "", "second", nil)
 			waits <- held
 		}()
 		synctest.Wait()
@@ -194,7 +195,7 @@ func TestClosed(t *testing.T) {
 		lost.Store(false)
 		l.Close()
 		began := time.Now()
-		if pass, held, _ := l.Enter(t.Context(), "third", nil); pass != nil || held.Why != "" || time.Since(began) > 0 {
+		if pass, held, _ := l.Enter(t.Context(), "", "third", nil); pass != nil || held.Why != "" || time.Since(began) > 0 {
 			t.Errorf("%v, %+v after %s", pass, held, time.Since(began))
 		}
 	})
@@ -205,18 +206,18 @@ func TestLend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLine(Limits{Concurrency: 1}, nil, time.Time{})
-		if held, err := l.Lend(t.Context(), "a", time.Minute, nil); held != nil || err != nil {
+		if held, err := l.Lend(t.Context(), "", "a", time.Minute, nil); held != nil || err != nil {
 			t.Fatalf("%+v, %v", held, err)
 		}
 		time.Sleep(50 * time.Second)
 		l.Renew("a", time.Minute)
 		time.Sleep(50 * time.Second)
-		if held, _ := l.Lend(t.Context(), "b", time.Minute, nil); held == nil || held.Why != HeldByConcurrency {
+		if held, _ := l.Lend(t.Context(), "", "b", time.Minute, nil); held == nil || held.Why != HeldByConcurrency {
 			t.Errorf("%+v", held)
 		}
 		l.Return("a", Answered)
 		l.Return("a", Answered) // twice
-		if held, _ := l.Lend(t.Context(), "b", time.Minute, nil); held != nil {
+		if held, _ := l.Lend(t.Context(), "", "b", time.Minute, nil); held != nil {
 			t.Errorf("%+v", held)
 		}
 		time.Sleep(61 * time.Second)
@@ -239,7 +240,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 			time.Sleep(time.Second)
 			cancel()
 		}()
-		if _, _, err := l.Enter(ctx, "b", nil); err == nil {
+		if _, _, err := l.Enter(ctx, "", "b", nil); err == nil {
 			t.Error("no error")
 		}
 		if s := l.State(); s.Waiting != 0 {
@@ -285,6 +286,55 @@ func TestRateGoesOn(t *testing.T) {
 		enter(t, third, "x")
 		if took := time.Since(began); took.Round(time.Second) != time.Minute {
 			t.Errorf("the first call began after %s", took)
+		}
+	})
+}
+
+// A caller with many calls in line keeps no other waiting for more than a call of its own,
+// also where theirs have a place in the line and come again.
+func TestAttackFloodOfCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLine(Limits{Concurrency: 2}, nil, time.Time{})
+		turn := func(caller, id string) {
+			for {
+				pass, held, err := l.Enter(t.Context(), caller, id, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if pass != nil {
+					time.Sleep(500 * time.Millisecond)
+					pass.End(Answered)
+					return
+				}
+				time.Sleep(held.After)
+			}
+		}
+		var all sync.WaitGroup
+		serial := 0
+		flood := func(calls int) {
+			for range calls {
+				serial++
+				id := fmt.Sprint(serial)
+				all.Go(func() { turn("ivy", id) })
+				synctest.Wait()
+			}
+		}
+		flood(300)
+		time.Sleep(5 * time.Second) // most are held by now
+		for i := range 3 {
+			flood(20)
+			time.Sleep(time.Second)
+			began := time.Now()
+			turn("hal", fmt.Sprint(i))
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("the call of another caller took %s", took)
+			}
+		}
+		all.Wait()
+		if len(l.waiting) != 0 {
+			t.Errorf("%d calls are left", len(l.waiting))
 		}
 	})
 }

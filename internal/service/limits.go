@@ -88,7 +88,7 @@ func (p limitedPool) Call(ctx context.Context, call backends.Call) (*backends.Re
 	if !p.limits[call.Backend].Limited() {
 		return p.tracedPool.Call(ctx, call)
 	}
-	permit := runs.Permit{Backend: call.Backend, Ticket: "direct " + rand.Text()}
+	permit := runs.Permit{Backend: call.Backend, Ticket: "direct " + rand.Text(), Caller: call.Caller.Name}
 	if err := p.await(ctx, permit); err != nil {
 		p.giveBack(ctx, permit) // it may have been granted by now
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Err: err}
