@@ -161,9 +161,15 @@ func TestAttackBackendEscapesSecrets(t *testing.T) {
 		for how, answer := range map[string]string{
 			"error":  `"error":{"code":-32000,"message":"no","data":{"sent":"` + said + `"}}`,
 			"name":   `"error":{"code":-32000,"message":"no","data":{"` + said + `":1}}`,
+			"body":   "",
 			"result": `"result":{"isError":true,"content":[{"type":"text","text":"` + said + `"}],"structuredContent":{"sent":"` + said + `"}}`,
 		} {
 			h := &hostile{call: func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				if answer == "" {
+					w.WriteHeader(http.StatusForbidden)
+					fmt.Fprintf(w, `["%s"]`, said)
+					return
+				}
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, answer)
 			}}
 			config := httpConfig(serve(t, h).URL)

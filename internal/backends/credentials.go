@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -145,11 +146,30 @@ const minSecret = 6
 // minVariable is the same for variables: shorter values are modes and levels.
 const minVariable = 8
 
+// without removes secrets from a text. One that has JSON in it, in which characters of a
+// secret are escaped, is given without its escapes.
 func (s secrets) without(text string) string {
+	clean := s.replaced(text)
+	plain := escape.ReplaceAllStringFunc(clean, unescaped)
+	if replaced := s.replaced(plain); replaced != plain {
+		return replaced
+	}
+	return clean
+}
+
+func (s secrets) replaced(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, hidden)
 	}
 	return text
+}
+
+// escape matches a character that is escaped in JSON.
+var escape = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|["\\/])`)
+
+func unescaped(escape string) (character string) {
+	_ = json.Unmarshal([]byte(`"`+escape+`"`), &character) // it is JSON
+	return character
 }
 
 // A CredentialsError reports that a backend cannot be called because a credential is
