@@ -53,6 +53,9 @@ func (forEachKind) Check(at StepCheck) {
 	case !varPattern.MatchString(s.ItemVar):
 		c.stepErrorf(n, "itemVar", "name", "itemVar %q: a variable is letters, digits and _, with no digit first", s.ItemVar)
 	}
+	if item := s.ofLoops(); item != "" {
+		c.stepWarnf(n, "timeout", "timeout", "an item is a forEach without a timeout and may take %s, but all of them together no more than %s; give one of the two a timeout", item, DefaultStepTimeout)
+	}
 	if s.Step != nil && s.Timeout > 0 && s.Step.Timeout > s.Timeout {
 		c.stepWarnf(n, "timeout", "timeout", "an item may take %s, but all of them together no more than %s; raise the timeout of the forEach, or leave it out", s.Step.Timeout, s.Timeout)
 	}
@@ -74,6 +77,22 @@ func (s *Step) LoopTime(items int) time.Duration {
 		return 0
 	}
 	return max(inner*rounds, DefaultStepTimeout)
+}
+
+// ofLoops is what an item may take that is a loop, if neither has a timeout and that is more
+// than all items have; "" = it is not.
+func (s *Step) ofLoops() string {
+	if s.Timeout > 0 || s.Step == nil || s.Step.Type != ForEachStep || s.Step.Timeout > 0 || s.Step.Step == nil {
+		return ""
+	}
+	switch item := s.Step.LoopTime(1); item {
+	case 0:
+		return "as long as the run"
+	case DefaultStepTimeout:
+		return ""
+	default:
+		return item.String()
+	}
 }
 
 // between checks a number whose zero value means its default.
