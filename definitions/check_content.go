@@ -25,8 +25,8 @@ func (c *graphCheck) contents() {
 		c.contentField(r, s, field)
 	}
 	for _, p := range c.placed {
-		if p.field == "condition" {
-			c.refusedCondition(p, once)
+		if p.field == "condition" || p.property != nil && !p.optional {
+			c.refused(p, once)
 		}
 	}
 }
@@ -69,9 +69,14 @@ func (s *Step) contentHasDefault(field string) bool {
 	return ok
 }
 
-// refusedCondition warns of a condition that fails if the run continues after an
-// elicitation that was not accepted. It does not guess: unknown data means no warning.
-func (c *graphCheck) refusedCondition(p placedTemplate, once func(r read, parts ...string) bool) {
+// refused warns of a condition, or a property of the output, that fails if the run
+// continues after an elicitation that was not accepted. It does not guess: unknown data
+// means no warning.
+func (c *graphCheck) refused(p placedTemplate, once func(r read, parts ...string) bool) {
+	otherwise := "look first whether its action is accept"
+	if p.property != nil {
+		otherwise = "the property a default"
+	}
 	for _, ref := range p.template.Refs() {
 		if ref.Root != "steps" || len(ref.Path) == 0 {
 			continue
@@ -83,17 +88,30 @@ func (c *graphCheck) refusedCondition(p placedTemplate, once func(r read, parts 
 			continue
 		}
 		for _, outcome := range s.Refusals() {
-			text, err := p.template.Text(c.after(r.step, outcome))
-			if err == nil {
-				_, err = Truth(text)
-			}
-			if err != nil && !errors.Is(err, template.ErrNotKnown) {
-				c.readf(r, SeverityWarning, "content", "%s: %s fails when step %q was not accepted and the run continues (%s); give that step defaultResults with content, or look first whether its action is accept",
-					r.label, r.field, r.step, err)
+			if err := p.fails(c.after(r.step, outcome)); err != nil && !errors.Is(err, template.ErrNotKnown) {
+				c.readf(r, SeverityWarning, "content", "%s: %s fails when step %q was not accepted and the run continues (%s); give that step defaultResults with content, or %s",
+					r.label, r.field, r.step, err, otherwise)
 				break
 			}
 		}
 	}
+}
+
+// fails is the error with which a condition or a property of the output ends the run, or
+// its step.
+func (p placedTemplate) fails(data map[string]any) error {
+	if p.property != nil {
+		_, err := (&OutputProperty{Property: p.property, Template: p.template}).own(data, nil)
+		if p.property.Type == "string" && errors.Is(err, ErrMissing) {
+			return nil
+		}
+		return err
+	}
+	text, err := p.template.Text(data)
+	if err == nil {
+		_, err = Truth(text)
+	}
+	return err
 }
 
 // after is the data of templates when one step has ended and nothing else is known.

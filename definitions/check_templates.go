@@ -27,6 +27,8 @@ type read struct {
 	probes   bool // it belongs to a probe, which reads .call, too
 	undoes   bool // it belongs to a compensation, which runs after its step
 
+	property *Property // of the output block, whose value it is; nil = it is of a step
+
 	outermost bool // the reader is a top-level step, not one within a forEach
 }
 
@@ -192,7 +194,7 @@ func (c *templateCheck) outputTemplates(path string, properties map[string]*Prop
 		}
 		at := template.AtMember(path, name)
 		fallback := optional || p.Default != nil
-		c.text(node{path: at, label: propertyLabel(at)}, read{field: "value", text: p.Value, optional: fallback})
+		c.text(node{path: at, label: propertyLabel(at)}, read{field: "value", text: p.Value, optional: fallback, property: p})
 		c.ignoredTemplates(template.AtMember(at, "default"), propertyLabel(at)+": default", p.Default)
 		c.outputTemplates(template.AtMember(at, "properties"), p.Properties, fallback)
 	}
