@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
@@ -24,8 +25,9 @@ type CheckOptions struct {
 	// then Definitions.
 	All Definitions
 
-	// Offered are composite tools that are there besides, of which no more is known.
-	Offered []string
+	// Offered are composite tools that are there besides, of which no more is known than
+	// the schemas of their arguments; nil = nor these.
+	Offered map[string]json.RawMessage
 
 	// MaxDepth bounds the depth of composite tools that call each other; 0 =
 	// MaxWorkflowDepth.
@@ -140,10 +142,10 @@ func newSubject(d *Definition) *subject {
 type surroundings struct {
 	tools       Tools
 	definitions Definitions
-	depths      map[*Definition]int // of those looked at, as depth gives them
-	names       []string            // of all definitions checked together
-	offered     []string            // of other composite tools
-	maxDepth    int                 // of composite tools that call each other
+	depths      map[*Definition]int        // of those looked at, as depth gives them
+	names       []string                   // of all definitions checked together
+	offered     map[string]json.RawMessage // CheckOptions.Offered
+	maxDepth    int                        // of composite tools that call each other
 	permission  Permission
 	allTools    func() []Tool
 	all         func() []*Definition

@@ -115,7 +115,7 @@ func (c *callCheck) call(n node, within, name string, values map[string]any) (To
 
 // toolHint says which tool may be meant by a name that no tool has; "" = not known.
 func (c *surroundings) toolHint(name string) string {
-	if slices.Contains(c.names, name) || slices.Contains(c.offered, name) {
+	if _, offered := c.offered[name]; offered || slices.Contains(c.names, name) {
 		return ", but it is a composite tool: write type: workflow and workflow: " + name
 	}
 	if c.allTools == nil {

@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,13 +93,15 @@ func (c *callCheck) callsWorkflow(n node, outputs map[*Step]callee) {
 		return
 	}
 	field := template.AtMember(n.path, "workflow")
-	other, ok := c.mayCall(n, field, c.def.At(field), n.step.Workflow)
-	if !ok {
-		return
-	}
 	what := fmt.Sprintf("workflow %q", n.step.Workflow)
-	c.against(toolCall{n, "", what, n.step.Arguments, withoutDefaults(other)})
-	outputs[n.step] = callee{what, other.OutputSchema()}
+	parameters := c.offeredParameters(n.step.Workflow)
+	if other, ok := c.mayCall(n, field, c.def.At(field), n.step.Workflow); ok {
+		parameters = other.InputSchema()
+		outputs[n.step] = callee{what, other.OutputSchema()}
+	}
+	if parameters != nil {
+		c.against(toolCall{n, "", what, n.step.Arguments, withoutDefaults(parameters)})
+	}
 }
 
 // scriptWorkflows checks the visible calls of composite tools in a node's script, and
@@ -123,9 +126,13 @@ func (c *callCheck) scriptWorkflows(n node) {
 			continue
 		}
 		seen[name] = true
+		parameters := c.offeredParameters(name)
 		if other, ok := c.mayCall(n, at, pos, name); ok {
+			parameters = other.InputSchema()
+		}
+		if parameters != nil {
 			a := scriptArguments{callCheck: c, node: n, call: call, callee: fmt.Sprintf("workflow %q", name), pos: pos, at: at}
-			a.check(withoutDefaults(other))
+			a.check(withoutDefaults(parameters))
 		}
 	}
 }
@@ -141,14 +148,24 @@ func (c *callCheck) meant(workflow string) string {
 			return ", but a tool of a backend, which a step calls with tool"
 		}
 	}
-	others := slices.DeleteFunc(slices.Concat(c.names, c.offered), func(name string) bool { return name == c.def.Name })
+	others := slices.DeleteFunc(slices.Concat(c.names, template.SortedKeys(c.offered)), func(name string) bool { return name == c.def.Name })
 	return template.DidYouMean(ref.Name, others)
 }
 
 // isOffered reports whether a reference is to a composite tool of which no more is known.
 func (c *callCheck) isOffered(workflow string) bool {
 	ref, err := ParseReference(workflow)
-	return err == nil && slices.Contains(c.offered, ref.Name)
+	_, offered := c.offered[ref.Name]
+	return err == nil && offered
+}
+
+// offeredParameters is the schema of the arguments of such a composite tool; nil = it is
+// not known, as that of a version.
+func (c *callCheck) offeredParameters(workflow string) json.RawMessage {
+	if _, known := c.definitions.Find(workflow); known {
+		return nil
+	}
+	return c.offered[workflow]
 }
 
 // mayCall gives the composite tool of a call, or reports why the definition cannot
@@ -176,10 +193,10 @@ func (c *callCheck) mayCall(n node, at string, pos Position, workflow string) (*
 	return other, true
 }
 
-// withoutDefaults is the schema of the parameters for a caller, who may leave out
-// those with defaults.
-func withoutDefaults(d *Definition) map[string]any {
-	schema, err := decodeObject(d.InputSchema())
+// withoutDefaults is the schema of parameters for a caller, who may leave out those
+// with defaults.
+func withoutDefaults(parameters json.RawMessage) map[string]any {
+	schema, err := decodeObject(parameters)
 	if err != nil {
 		return nil
 	}

@@ -1,25 +1,30 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/service"
 )
 
 // A toolSource is the tools that definitions and configurations are checked against.
 type toolSource struct {
 	listed []remoteTool // nil = they are not known
 	byName toolsByName
-	of     string // which server or file lists them, for people
-	auto   bool   // it was found, not named: it may be of another configuration
-	lacks  string // configured backends that have no tools there; "" = none
-	part   bool   // rules of the server hide others from this caller
-	note   string // that the tools were not checked, and why; "" = they were
+	served []service.CompositeStatus // composite tools of a perdure server
+	of     string                    // which server or file lists them, for people
+	auto   bool                      // it was found, not named: it may be of another configuration
+	lacks  string                    // configured backends that have no tools there; "" = none
+	part   bool                      // rules of the server hide others from this caller
+	note   string                    // that the tools were not checked, and why; "" = they were
 }
 
 // knownTools lists the tools of --against, else of the dev that runs here.
@@ -45,7 +50,9 @@ func (v validateCommand) knownTools(ctx context.Context) (*toolSource, error) {
 	case err != nil:
 		return nil, err
 	}
-	source.listed, source.part = listed.tools, listed.status != nil && listed.status.Partial
+	if source.listed = listed.tools; listed.status != nil {
+		source.part, source.served = listed.status.Partial, listed.status.Composites
+	}
 	return source, nil
 }
 
@@ -69,12 +76,13 @@ func (s *toolSource) against(found *config.Loaded) definitions.Diagnostics {
 		s.note = fmt.Sprintf("tools were not checked: the dev at %s has none of the backends of the configuration (%s); see perdure doctor, or name a server with --against URL", s.of, s.lacks)
 		return nil
 	}
-	tools, composites := s.split()
-	diags := append(definitions.Diagnostics{}, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, Offered: composites, MaxDepth: found.MaxDepth})...)
+	tools, seen := s.split()
+	offered := s.composites()
+	diags := append(definitions.Diagnostics{}, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, Offered: offered, MaxDepth: found.MaxDepth})...)
 	if s.part { // a tool that is not listed may be there
 		return slices.DeleteFunc(diags, func(d definitions.Diagnostic) bool { return d.Check == "unknown-tool" })
 	}
-	return append(diags, found.Unmatched(tools, composites)...)
+	return append(diags, found.Unmatched(tools, append(seen, template.SortedKeys(offered)...))...)
 }
 
 // without names the configured backends that have no tools at the server.
@@ -87,17 +95,44 @@ func (s *toolSource) without(configured []backends.Config) (names []string) {
 	return names
 }
 
-// split gives the tools of backends, and the names of composite tools.
-func (s *toolSource) split() (tools []backends.Tool, composites []string) {
-	composites = []string{}
+// split gives the tools of backends, and the names under which clients see others.
+func (s *toolSource) split() (tools []backends.Tool, others []string) {
+	others = []string{}
 	for _, t := range s.listed {
 		if t.Backend == "" {
-			composites = append(composites, t.Name)
+			others = append(others, t.Name)
 			continue
 		}
 		tools = append(tools, backends.Tool{Name: t.Name, Backend: t.Backend, Original: t.Original})
 	}
-	return tools, composites
+	return tools, others
+}
+
+// composites are the composite tools that are available, by the names of their
+// definitions, by which steps call them, with the schemas of their arguments where these
+// are known: not where clients see several versions.
+func (s *toolSource) composites() map[string]json.RawMessage {
+	parameters, of := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	for _, t := range s.listed {
+		if t.Backend == "" {
+			parameters[t.Name] = t.InputSchema
+		}
+	}
+	if len(s.served) == 0 { // a list in a file
+		return parameters
+	}
+	for _, c := range s.served {
+		name := cmp.Or(c.Definition, c.Name)
+		if c.Available != nil && !*c.Available {
+			continue
+		}
+		if _, several := of[name]; several {
+			of[name] = nil
+			continue
+		}
+		of[name] = parameters[c.Name]
+	}
+	return of
 }
 
 // said is what people read of the tools.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/perduretest"
+	"github.com/perdure/perdure/internal/service"
 )
 
 // What a server says of its tools, and whether it hides some, is asked once.
@@ -42,14 +44,30 @@ func TestKnownToolsAskOnce(t *testing.T) {
 // step calls them as they are called.
 func TestKnownCompositeTools(t *testing.T) {
 	t.Parallel()
-	listed := []remoteTool{{Name: "be_echo", Backend: "be", Original: "echo"}, {Name: "ship"}}
-	known := &toolSource{listed: listed, byName: perduretest.Must(toolsOf(listed))(t)}
+	schema := json.RawMessage(`{"type": "object", "properties": {"to": {"type": "string"}, "by": {"default": "air"}}, "required": ["to", "by"]}`)
+	listed := []remoteTool{{Name: "be_echo", Backend: "be", Original: "echo"}, {Name: "ship"}, {Name: "wf_pack", InputSchema: schema}, {Name: "old_sort", InputSchema: schema}, {Name: "sort"}}
+	away := false
+	known := &toolSource{listed: listed, byName: perduretest.Must(toolsOf(listed))(t), served: []service.CompositeStatus{
+		{Name: "ship"}, {Name: "wf_pack", Definition: "pack"}, {Name: "wf_seal", Definition: "seal", Hidden: true},
+		{Name: "wf_lost", Definition: "lost", Available: &away}, {Name: "old_sort", Definition: "sort"}, {Name: "sort"},
+	}}
 	step := "name: a\ndescription: d\nsteps:\n  - {id: a, "
 	for text, want := range map[string]string{
 		"type: workflow, workflow: ship}": "",
 		"type: workflow, workflow: shop}": `step "a": composite tool "shop" not found here (did you mean "ship"?); the definition is not offered without it`,
 		"tool: ship}":                     `step "a": no backend has a tool "ship" at present, but it is a composite tool: write type: workflow and workflow: ship; the definition is not offered without it`,
 		"tool: be_echo}":                  "",
+
+		// by the name of the definition, with its arguments
+		"type: workflow, workflow: pack, arguments: {to: x}}": "",
+		"type: workflow, workflow: pack, arguments: {too: x}}": `step "a": workflow "pack" requires argument "to"
+step "a": workflow "pack" does not say that it takes arguments.too (did you mean "to"?)`,
+		"type: workflow, workflow: seal}":                      "",
+		"type: workflow, workflow: pack@1, arguments: {y: x}}": "",
+		"type: workflow, workflow: sort, arguments: {y: x}}":   "",
+		"type: workflow, workflow: lost}":                      `step "a": composite tool "lost" not found here; the definition is not offered without it`,
+		"type: script, script: \"return call_workflow('pack', too = 1)\"}": `step "a": workflow "pack" does not say that it takes too (did you mean "to"?)
+step "a": workflow "pack" requires argument "to": write to=…`,
 	} {
 		file := filepath.Join(t.TempDir(), "a.yaml")
 		perduretest.NoError(t, os.WriteFile(file, []byte(step+text), 0o600))
