@@ -68,12 +68,12 @@ func callable(ctx context.Context, to target, tools []remoteTool) (all calledToo
 	composite, missing := map[string]bool{}, map[string]string{}
 	for _, c := range status.Composites {
 		if c.Reason != "" {
-			missing[c.Name], missing[cmp.Or(c.Definition, c.Name)] = c.Reason, c.Reason
+			missing[c.Name], missing[c.Of()] = c.Reason, c.Reason
 		}
 		i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == c.Name })
 		if i >= 0 && !composite[c.Name] && c.Offered() {
 			composite[c.Name] = true
-			all = append(all, calledTool{remoteTool: tools[i], definition: cmp.Or(c.Definition, c.Name), runs: true})
+			all = append(all, calledTool{remoteTool: tools[i], definition: c.Of(), runs: true})
 		}
 	}
 	for _, t := range tools {

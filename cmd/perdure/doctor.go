@@ -86,7 +86,7 @@ func (d doctorCommand) server(ctx context.Context) (check service.Check, offered
 	}
 	offered = []string{}
 	for _, t := range status.Composites {
-		offered = append(offered, t.Name)
+		offered = append(offered, t.Of())
 		if t.Available != nil && !*t.Available {
 			why = append(why, fmt.Sprintf("composite tool %s: %s", t.Name, t.Reason))
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -76,13 +75,12 @@ func (s *toolSource) against(found *config.Loaded) definitions.Diagnostics {
 		s.note = fmt.Sprintf("tools were not checked: the dev at %s has none of the backends of the configuration (%s); see perdure doctor, or name a server with --against URL", s.of, s.lacks)
 		return nil
 	}
-	tools, seen := s.split()
-	offered := s.composites()
+	tools, offered := s.ofBackends(), s.composites()
 	diags := append(definitions.Diagnostics{}, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: s.byName.find, AllTools: s.byName.list, Offered: offered, MaxDepth: found.MaxDepth})...)
 	if s.part { // a tool that is not listed may be there
 		return slices.DeleteFunc(diags, func(d definitions.Diagnostic) bool { return d.Check == "unknown-tool" })
 	}
-	return append(diags, found.Unmatched(tools, append(seen, template.SortedKeys(offered)...))...)
+	return append(diags, found.Unmatched(tools, s.definitions(offered))...)
 }
 
 // without names the configured backends that have no tools at the server.
@@ -95,17 +93,22 @@ func (s *toolSource) without(configured []backends.Config) (names []string) {
 	return names
 }
 
-// split gives the tools of backends, and the names under which clients see others.
-func (s *toolSource) split() (tools []backends.Tool, others []string) {
-	others = []string{}
+func (s *toolSource) ofBackends() (tools []backends.Tool) {
 	for _, t := range s.listed {
-		if t.Backend == "" {
-			others = append(others, t.Name)
-			continue
+		if t.Backend != "" {
+			tools = append(tools, backends.Tool{Name: t.Name, Backend: t.Backend, Original: t.Original})
 		}
-		tools = append(tools, backends.Tool{Name: t.Name, Backend: t.Backend, Original: t.Original})
 	}
-	return tools, others
+	return tools
+}
+
+// definitions are the names by which rules mean composite tools, available or not.
+func (s *toolSource) definitions(available map[string]json.RawMessage) []string {
+	names := append([]string{}, template.SortedKeys(available)...)
+	for _, c := range s.served {
+		names = append(names, c.Of())
+	}
+	return names
 }
 
 // composites are the composite tools that are available, by the names of their
@@ -122,7 +125,7 @@ func (s *toolSource) composites() map[string]json.RawMessage {
 		return parameters
 	}
 	for _, c := range s.served {
-		name := cmp.Or(c.Definition, c.Name)
+		name := c.Of()
 		if c.Available != nil && !*c.Available {
 			continue
 		}

@@ -40,17 +40,42 @@ func TestKnownToolsAskOnce(t *testing.T) {
 	}
 }
 
+// servedTools are those of a server that names composite tools otherwise than their
+// definitions are called.
+func servedTools(t *testing.T) *toolSource {
+	t.Helper()
+	schema := json.RawMessage(`{"type": "object", "properties": {"to": {"type": "string"}, "by": {"default": "air"}}, "required": ["to", "by"]}`)
+	listed := []remoteTool{{Name: "be_echo", Backend: "be", Original: "echo"}, {Name: "ship"}, {Name: "wf_pack", InputSchema: schema}, {Name: "old_sort", InputSchema: schema}, {Name: "sort"}}
+	away := false
+	return &toolSource{listed: listed, byName: perduretest.Must(toolsOf(listed))(t), served: []service.CompositeStatus{
+		{Name: "ship"}, {Name: "wf_pack", Definition: "pack"}, {Name: "wf_seal", Definition: "seal", Hidden: true},
+		{Name: "wf_lost", Definition: "lost", Available: &away}, {Name: "old_sort", Definition: "sort"}, {Name: "sort"},
+	}}
+}
+
+// Rules name composite tools by their definitions, available or not.
+func TestRulesNameDefinitions(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "perdure.yaml")
+	perduretest.NoError(t, os.WriteFile(file, []byte("backends: [{name: be, url: \"http://127.0.0.1:1/mcp\"}]\n"+
+		"incomingAuth: {type: token, tokenFile: tokens}\nauthorization: {rules: [{tools: [pack, seal, lost, sort, old_sort, be_echo], groups: [a]}]}\n"), 0o600))
+	found, _ := config.Load(config.Sources{Config: file})
+	var unmatched []string
+	for _, d := range servedTools(t).against(found) {
+		if d.Check == "no-match" {
+			unmatched = append(unmatched, d.Message)
+		}
+	}
+	if len(unmatched) != 1 || !strings.Contains(unmatched[0], `"old_sort" matches no tool`) {
+		t.Errorf("%q", unmatched)
+	}
+}
+
 // Composite tools of the server are no tools that a step calls, and are known where a
 // step calls them as they are called.
 func TestKnownCompositeTools(t *testing.T) {
 	t.Parallel()
-	schema := json.RawMessage(`{"type": "object", "properties": {"to": {"type": "string"}, "by": {"default": "air"}}, "required": ["to", "by"]}`)
-	listed := []remoteTool{{Name: "be_echo", Backend: "be", Original: "echo"}, {Name: "ship"}, {Name: "wf_pack", InputSchema: schema}, {Name: "old_sort", InputSchema: schema}, {Name: "sort"}}
-	away := false
-	known := &toolSource{listed: listed, byName: perduretest.Must(toolsOf(listed))(t), served: []service.CompositeStatus{
-		{Name: "ship"}, {Name: "wf_pack", Definition: "pack"}, {Name: "wf_seal", Definition: "seal", Hidden: true},
-		{Name: "wf_lost", Definition: "lost", Available: &away}, {Name: "old_sort", Definition: "sort"}, {Name: "sort"},
-	}}
+	known := servedTools(t)
 	step := "name: a\ndescription: d\nsteps:\n  - {id: a, "
 	for text, want := range map[string]string{
 		"type: workflow, workflow: ship}": "",

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/perdure/perdure/definitions"
@@ -44,6 +45,9 @@ type CompositeStatus struct {
 	// its version. "" = it has not.
 	Contradicts string `json:"contradicts,omitempty"`
 }
+
+// Of is the name of its definition, which steps, rules and runs use.
+func (s CompositeStatus) Of() string { return cmp.Or(s.Definition, s.Name) }
 
 // Offered reports whether clients can call it, if they may.
 func (s CompositeStatus) Offered() bool { return !s.Hidden && (s.Available == nil || *s.Available) }
