@@ -247,6 +247,7 @@ var planWords = map[string]string{
 	history.PlanExecuted:     "executed",
 	history.PlanAsked:        "outcome unknown; the run waits for reconciliation",
 	history.PlanUnknown:      "outcome unknown; record it with --unknown",
+	history.PlanLeft:         "not in the new definition; what it did remains",
 	history.PlanUnderWay:     "still under way; awaited",
 }
 

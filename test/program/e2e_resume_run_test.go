@@ -188,6 +188,40 @@ func TestResumeWithAnotherDefinition(t *testing.T) {
 	}
 }
 
+// A definition with which a run is resumed lacks steps that have written: what they did is
+// shown, stays an effect of the run, and is not done again with a definition that has them.
+func TestAttackResumeWithoutSteps(t *testing.T) {
+	t.Parallel()
+	w := newResumeWorld(t)
+	w.broken.Store(true)
+	c := w.dial(t, legacy, nil)
+	if got, err := (toolCall{name: "five", arguments: map[string]any{"key": "k"}}).by(t.Context(), c); err != nil || !got.IsError {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	id := w.onlyRun(t, "five", "failed")
+	const head = "name: five\ndescription: d\nparameters: {key: string}\nsteps:\n"
+	putFile(t, filepath.Join(w.dir, "renamed.yaml"), head+`  - {id: uno, tool: be_write, arguments: {key: "{{.params.key}}", text: "1"}}`)
+	if plan := w.run(t, "runs", "resume", id, "--definition", "renamed.yaml", "--dry-run", "-o", "json"); strings.Count(plan, `"left"`) != 3 || strings.Count(plan, `"risk": true`) != 2 {
+		t.Errorf("the plan with a step by another name: %s", plan)
+	}
+	putFile(t, filepath.Join(w.dir, "without.yaml"), head+`  - {id: four, tool: be_fragile, arguments: {key: "{{.params.key}}", text: "1234"}}`)
+	w.run(t, "runs", "resume", id, "--definition", "without.yaml", "--yes")
+	until(t, "the run to fail again", func() bool { return w.backend.count("be_fragile", "") == 2 && w.runs(t, "five")[0].Status == "failed" })
+	if shown := w.run(t, "runs", "show", id); !strings.Contains(shown, "would repeat be_write (step one) and be_write (step three)") {
+		t.Errorf("it is shown as %s", shown)
+	}
+	w.broken.Store(false)
+	_, five, _ := strings.Cut(resumeDefinitions, "  - name: five\n")
+	putFile(t, filepath.Join(w.dir, "again.yaml"), "name: five"+strings.ReplaceAll("\n"+five, "\n    ", "\n"))
+	w.run(t, "runs", "resume", id, "--definition", "again.yaml", "--yes")
+	until(t, "the run to complete", func() bool { return w.runs(t, "five")[0].Status == "completed" })
+	for text, tool := range map[string]string{"1": "be_write", "12": "be_read", "123": "be_write", "12345": "be_write"} {
+		if n := w.backend.count(tool, fmt.Sprintf(`"text":%q`, text)); n != 1 {
+			t.Errorf("%s was executed %d times with %s", tool, n, text)
+		}
+	}
+}
+
 // TestResumeARun lets runs fail in the fourth of five steps, repairs the backend
 // and resumes them: one by its ID, the others all at once.
 func TestResumeARun(t *testing.T) {

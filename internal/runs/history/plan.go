@@ -46,6 +46,7 @@ const (
 	PlanExecuted     = "executed"       // it failed or did not end before, and is executed
 	PlanAsked        = "asked"          // the run waits for the outcome of its call
 	PlanUnknown      = "unknown"        // the outcome of its call must be recorded first; a ResumePlan has it in OutcomeUnknown
+	PlanLeft         = "left"           // the definition has no such step; what it did remains
 	PlanUnderWay     = "under_way"      // the run that it called is still under way, and is awaited
 )
 

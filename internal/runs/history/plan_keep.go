@@ -14,10 +14,11 @@ func (r *planner) keep() error {
 	}
 	for path, e := range r.was.Entries {
 		n, loop := r.program.At(path)
+		terms := r.choice.terms(path, n, loop)
 		if _, reference := e.Kind.(record.Reference); n == nil && !reference {
+			r.leave(path, e, terms)
 			continue
 		}
-		terms := r.choice.terms(path, n, loop)
 		if child, ok := unfinished(e); ok && !e.StaysFailed(terms) {
 			kept, err := r.keepCalled(path, n, loop, e)
 			if err != nil {
@@ -33,6 +34,20 @@ func (r *planner) keep() error {
 		r.carry(path, n, e, terms)
 	}
 	return nil
+}
+
+// leave keeps what a step has done that the definition does not have: it remains an effect
+// of the run, and counts again where a later definition has the step.
+func (r *planner) leave(path workflows.StepPath, e record.Entry, terms record.Terms) {
+	call, _ := e.Kind.(record.Call)
+	if e.Output() == nil || call.Undoes || path.IsProbe() {
+		return
+	}
+	if carried, kept := e.Carry(terms); kept {
+		r.journal[path] = carried
+		delete(r.unknown, path)
+		r.steps[path] = PlanLeft
+	}
 }
 
 // carry adds the record at a path to the journal, if it survives.

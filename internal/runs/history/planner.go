@@ -295,15 +295,31 @@ func (r *planner) inOrder() []workflows.StepPath {
 // describe adds the fate of each step that had begun.
 func (r *planner) describe(plan *ResumePlan) {
 	for _, path := range r.inOrder() {
-		step := PlannedStep{Path: path, Plan: r.steps[path]}
+		step := PlannedStep{Path: path, Plan: r.steps[path], Tool: r.was.Entries[path].Tool()}
 		if n, _ := r.program.At(path); n != nil {
-			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.was.Entries[path].Tool())
+			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, step.Tool)
 		}
 		if tool, ok := r.tool(step.Tool); ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
-			executed := step.Plan == PlanAgain && !r.choice.undone[path] || step.Plan == PlanReusedIfSame
-			step.Risk = executed && (tool.Effect == "" || tool.Effect == definitions.Unsafe)
+			step.Risk = r.mayExecuteAgain(path, tool) && (tool.Effect == "" || tool.Effect == definitions.Unsafe)
 		}
 		plan.Steps = append(plan.Steps, step)
 	}
+}
+
+// mayExecuteAgain reports whether what a step has done with a tool may be done once more. That of
+// a step that is gone may be what another one is to do, such as the same under a new name.
+func (r *planner) mayExecuteAgain(path workflows.StepPath, with definitions.Tool) bool {
+	switch r.steps[path] {
+	case PlanAgain:
+		return !r.choice.undone[path]
+	case PlanReusedIfSame:
+		return true
+	case PlanLeft:
+		return slices.ContainsFunc(r.program.Definition.ToolNames(), func(name string) bool {
+			tool, ok := r.tool(name)
+			return ok && tool.Name == with.Name
+		})
+	}
+	return false
 }
