@@ -87,7 +87,8 @@ func (c *templateCheck) collection(n node) {
 	}
 	value, err := template.DecodeValue([]byte(text))
 	if err != nil || !template.IsKind(value, "array") && !template.IsKind(value, "object") {
-		c.neverRuns(n, "collection", "collection", "the collection is the text %s, which is no JSON array or object; templates stand in {{ }}", template.Excerpt(text))
+		_, write := t.Foreign()
+		c.neverRuns(n, "collection", "collection", "the collection is the text %s, which is no JSON array or object; %s", template.Excerpt(text), cmp.Or(write, "templates stand in {{ }}"))
 	}
 }
 
@@ -146,7 +147,7 @@ func (c *templateCheck) text(n node, r read) *template.Template {
 	if t == nil {
 		return nil
 	}
-	if found, write := t.Foreign(); found != "" {
+	if found, write := t.Foreign(); found != "" && r.field != "collection" { // which says it itself
 		c.readf(r, SeverityWarning, "not-a-template", "%s: %s: %s is taken as text; %s", r.label, r.field, template.Excerpt(found), write)
 	}
 	if found, offset := t.Character(); found != "" {

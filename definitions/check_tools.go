@@ -62,7 +62,7 @@ func (c *callCheck) backendTools(outputs map[*Step]callee) {
 		return
 	}
 	for _, n := range c.nodes {
-		if n.step.Tool != "" {
+		if n.step.Tool != "" && n.step.Type != WorkflowStep {
 			if tool, ok := c.call(n, "", n.step.Tool, n.step.Arguments); ok {
 				outputs[n.step] = callee{toolNamed(n.step.Tool), tool.OutputSchema}
 			}

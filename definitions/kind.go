@@ -196,6 +196,9 @@ func (c *checker) misplacedKeys(n node, kind StepKind) {
 		return // toolKind reports the missing type
 	}
 	for _, key := range stepKeys {
+		if key.name == "tool" && n.step.Type == WorkflowStep && n.step.Workflow == "" {
+			continue // workflowKind says what to write
+		}
 		if !key.of(kind) && key.set(n.step) {
 			c.stepErrorf(n, key.name, "misplaced", "%s belongs to a step of type %s, and this one is of type %s%s",
 				key.name, strings.Join(key.owners(), " or "), kind.Type(), map[bool]string{true: " since it has no type"}[n.step.Type == ""])

@@ -22,7 +22,9 @@ func (workflowKind) Look() Look {
 
 func (workflowKind) Check(at StepCheck) {
 	c, n := at.c, at.n
-	if n.step.Workflow == "" {
+	if n.step.Workflow == "" && n.step.Tool != "" {
+		c.stepErrorf(n, "tool", "required", "tool is for a tool of a backend; a composite tool is called with workflow: %s", n.step.Tool)
+	} else if n.step.Workflow == "" {
 		c.stepErrorf(n, "workflow", "required", "workflow is required: the name of the composite tool to call")
 	} else if ref, err := ParseReference(n.step.Workflow); err != nil && ref.Version != "" {
 		c.stepErrorf(n, "workflow", "workflow", "workflow %q: %v", n.step.Workflow, err)

@@ -75,6 +75,12 @@ func (s *Step) AdviseKey(key string, value *yaml.Node) string {
 	switch plain := PlainKey(key); {
 	case number && slices.Contains([]string{"retries", "retry", "attempts", "maxretries", "maxattempts", "retrycount"}, plain):
 		return fmt.Sprintf(": write onError: {action: retry, retryCount: %s}", value.Value)
+	case number && s.Type == WaitStep && strings.HasPrefix(plain, "second"):
+		return fmt.Sprintf(": write for: %ss", value.Value)
+	case number && s.Type == WaitStep && strings.HasPrefix(plain, "minute"):
+		return fmt.Sprintf(": write for: %sm", value.Value)
+	case plain == "name" && s.ID != "" && s.Tool == "" && (s.Type == "" || s.Type == ToolStep):
+		return ": write tool for the name of the tool; the name of a step is its id"
 	case number && slices.Contains([]string{"timeoutminutes", "timeoutmins"}, plain):
 		return fmt.Sprintf(": write timeout: %sm", value.Value)
 	case number && slices.Contains([]string{"timeoutseconds", "timeoutsecs", "timeouts"}, plain):

@@ -12,7 +12,7 @@ import (
 
 // A Code is the script of a definition, or of a step of type script.
 type Code struct {
-	Script string `yaml:"script,omitempty" json:"script,omitempty"` // Starlark
+	Script string `yaml:"script,omitempty" json:"script,omitempty" meant:"code,source,python,starlark"` // Starlark
 
 	// ScriptFile is where the script is, relative to the file of the
 	// definition. Pin reads it into Script.

@@ -79,6 +79,10 @@ func (d *decoder) unknownKey(p pair, keys []Key, v reflect.Value, given map[stri
 			d.faulty[template.AtMember(path, name)] = d.faulty[template.AtMember(path, name)] || !given[name]
 		}
 	case advice != "":
+		word, _, _ := strings.Cut(strings.TrimPrefix(advice, ": write "), " ")
+		if name := strings.TrimRight(word, ":,"); slices.Contains(known, name) && !given[name] {
+			d.faulty[template.AtMember(path, name)] = true // it is not missing
+		}
 	case meant != nil && given[meant.Name]:
 		advice = ": write " + meant.Name + ", which is given already"
 	case meant != nil:
@@ -103,11 +107,11 @@ func (d *decoder) otherKey(p pair, keys []Key, known []string, near string, v re
 			return advice, nil
 		}
 	}
-	if i := slices.Index(known, near); i >= 0 {
-		meant = &keys[i]
-	}
 	if s, ok := v.Addr().Interface().(interface{ KnownKeys(all []string) []string }); ok {
 		known = s.KnownKeys(known)
+	}
+	if near = template.Nearest(p.key, known); near != "" {
+		meant = &keys[slices.IndexFunc(keys, func(k Key) bool { return k.Name == near })]
 	}
 	slices.Sort(known)
 	return template.DidYouMean(p.key, known) + "; known keys: " + strings.Join(known, ", "), meant

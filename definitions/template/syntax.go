@@ -195,7 +195,7 @@ var Roots = []string{"params", "steps", "forEach", "workflow", "vars"}
 var otherNames = map[string]string{
 	"length": "len", "size": "len", "count": "len", "equals": "eq", "equal": "eq", "toJSON": "json", "to_json": "json", "tojson": "json", "stringify": "json",
 	"from_json": "fromJson", "fromJSON": "fromJson", "parseJson": "fromJson", "concat": "print", "lowercase": "lower", "uppercase": "upper",
-	"toUpper": "upper", "toLower": "lower", "toUpperCase": "upper", "toLowerCase": "lower", "startswith": "hasPrefix", "startsWith": "hasPrefix", "endswith": "hasSuffix", "endsWith": "hasSuffix", "toupper": "upper", "tolower": "lower", "strip": "trim", "substring": "substr",
+	"toUpper": "upper", "upcase": "upper", "downcase": "lower", "toLower": "lower", "toUpperCase": "upper", "toLowerCase": "lower", "startswith": "hasPrefix", "startsWith": "hasPrefix", "endswith": "hasSuffix", "endsWith": "hasSuffix", "toupper": "upper", "tolower": "lower", "strip": "trim", "substring": "substr",
 	"toString": "toString", "str": "toString", "toInt": "int", "ifelse": "ternary", "includes": "has", "parse_json": "fromJson",
 }
 
