@@ -230,7 +230,10 @@ func (c *callCheck) literal(n toolCall, at string, value any, schema map[string]
 // notAmong writes a literal that is none of the values of its schema, and these values;
 // "" = it is one. A text counts as what it can be read as.
 func notAmong(value any, schema map[string]any) (written, allowed string) {
-	enum, _ := schema["enum"].([]any)
+	enum, ok := schema["enum"].([]any)
+	if !ok {
+		return "", ""
+	}
 	text, isText := value.(string)
 	written = valueList([]any{value})
 	if slices.ContainsFunc(enum, func(one any) bool {
