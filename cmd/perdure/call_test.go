@@ -64,3 +64,12 @@ func TestUnreached(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreachedByCheck: a check names its own flag.
+func TestUnreachedByCheck(t *testing.T) {
+	t.Parallel()
+	_, err := againstFlags{Against: "http://127.0.0.1:1/mcp"}.listedTools(t.Context())
+	if err == nil || !strings.HasSuffix(err.Error(), "or name another server with --against") {
+		t.Error(err)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -128,7 +129,11 @@ func (f againstFlags) listedTools(ctx context.Context) (toolListing, error) {
 		if err != nil {
 			return toolListing{}, err
 		}
-		return allTools(ctx, target{url: f.Against, token: token})
+		listed, err := allTools(ctx, target{url: f.Against, token: token})
+		if e, ok := errors.AsType[*unreachedError](err); ok {
+			e.flags = "--against"
+		}
+		return listed, err
 	}
 	data, err := os.ReadFile(f.Against)
 	if err != nil {

@@ -85,30 +85,33 @@ func errUnauthorized(at string) error {
 
 // An unreachedError is one of the network, with what to do.
 type unreachedError struct {
-	text string
-	err  error
+	what  string // has happened, and may be done
+	flags string // that name another server; "" = another does not help
+	err   error
 }
 
-func (e *unreachedError) Error() string { return e.text }
+func (e *unreachedError) Error() string {
+	if e.flags == "" {
+		return e.what
+	}
+	return e.what + " name another server with " + e.flags
+}
 
 func (e *unreachedError) Unwrap() error { return e.err }
 
 // unreached is the error of a request that got no answer.
 func unreached(at string, err error) error {
-	const another = "name another server with --url or --data"
+	const flags = "--url or --data"
 	var lookup *net.DNSError
-	text := ""
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		text = fmt.Sprintf("nothing listens at %s; start perdure dev, or %s", at, another)
+		return &unreachedError{fmt.Sprintf("nothing listens at %s; start perdure dev, or", at), flags, err}
 	case errors.As(err, &lookup):
-		text = fmt.Sprintf("cannot find the host of %s: %s; %s", at, lookup.Err, another)
+		return &unreachedError{fmt.Sprintf("cannot find the host of %s: %s;", at, lookup.Err), flags, err}
 	case errors.Is(err, http.ErrSchemeMismatch):
-		text = fmt.Sprintf("%s is served without TLS; write http:// instead", at)
-	default:
-		return fmt.Errorf("calling %s: %w", at, err)
+		return &unreachedError{fmt.Sprintf("%s is served without TLS; write http:// instead", at), "", err}
 	}
-	return &unreachedError{text, err}
+	return fmt.Errorf("calling %s: %w", at, err)
 }
 
 // A remoteTool is an entry of tools/list, its schemas as they were sent.
