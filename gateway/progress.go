@@ -11,6 +11,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -76,6 +77,8 @@ type StepState struct {
 	Total    float64       `json:"total,omitempty"`    // 0 = unknown
 	Started  time.Time     `json:"started,omitzero"`
 	Ended    time.Time     `json:"ended,omitzero"`
+
+	Mode definitions.Mode `json:"mode,omitempty"` // url: what it asks is answered on the approvals page alone
 }
 
 // step reports the start or end of a step.
@@ -107,7 +110,7 @@ func (s *report) said(e runs.Event) {
 
 // opened reports an elicitation of a step.
 func (s *report) opened(e runs.Elicitation) {
-	s.notifyStep(waitsFor(e), &StepState{Path: e.StepPath, Status: StepWaiting, What: e.Message, Started: e.Opened})
+	s.notifyStep(waitsFor(e), &StepState{Path: e.StepPath, Status: StepWaiting, What: e.Message, Started: e.Opened, Mode: e.Mode})
 }
 
 // closed reports the outcome of an elicitation.

@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
@@ -128,7 +129,7 @@ func (s *steps) line(p progressed) {
 	switch {
 	case step == nil:
 	case step.Status == gateway.StepWaiting && s.elsewhere:
-		s.printHow(step.Path)
+		s.printHow(step.Path, step.Mode)
 	case step.Status == "failed" && step.Error != "":
 		s.why = append(s.why, step.Error)
 		time.AfterFunc(time.Second, func() {
@@ -150,9 +151,17 @@ func (s *steps) printWhy(result string) {
 }
 
 // printHow prints how a step that asks is answered.
-func (s *steps) printHow(path runs.StepPath) {
+func (s *steps) printHow(path runs.StepPath, mode definitions.Mode) {
 	if path.Before(runs.StepPath(runs.Reconciliation)) != path {
 		s.c.notef("  look at the backend and record the outcome as perdure runs show %s%s says, or on the approvals page", s.run, dataFlag(s.data))
+		return
+	}
+	switch {
+	case mode == definitions.URLMode && s.page == "":
+		s.c.notef("  it can be answered on the approvals page alone, which is closed: the operator of the server has to say in its configuration how people sign in there")
+		return
+	case mode == definitions.URLMode:
+		s.c.notef("  answer on the page above (of dev: perdure approvals open)")
 		return
 	}
 	elsewhere := ""

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -57,6 +58,20 @@ func TestLinesOfSteps(t *testing.T) {
 	}
 }
 
+// TestHowThePageAnswers: what is asked with mode: url is answered by no command.
+func TestHowThePageAnswers(t *testing.T) {
+	t.Parallel()
+	for page, want := range map[string]string{"": "which is closed", "https://tools.example.com/approvals/pay/1": "answer on the page above"} {
+		var out bytes.Buffer
+		s := newSteps(&console{err: &out}, "", false)
+		s.starts("pay/1", page)
+		s.printHow("ask", definitions.URLMode)
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "runs answer") {
+			t.Errorf("%s: got %s", page, &out)
+		}
+	}
+}
+
 // TestHowSomebodyElseAnswers: an unknown outcome is recorded in another way than an
 // elicitation is answered.
 func TestHowSomebodyElseAnswers(t *testing.T) {
@@ -68,7 +83,7 @@ func TestHowSomebodyElseAnswers(t *testing.T) {
 		var out bytes.Buffer
 		s := newSteps(&console{err: &out}, "", false)
 		s.starts("pay/1", "") // the page is closed
-		s.printHow(path)
+		s.printHow(path, "")
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "the page above") {
 			t.Errorf("%s: got %s, want %s", path, &out, want)
 		}
