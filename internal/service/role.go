@@ -163,9 +163,9 @@ func OpenDatabase(ctx context.Context, url string, sealing *store.Keys, log *slo
 			return s, nil
 		}
 		if time.Now().After(until) || ctx.Err() != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w; to fix it: %s", err, store.Fix(err))
 		}
-		log.Warn("the database is not ready; trying again", "error", err)
+		log.Warn("the database is not ready; trying again", "error", err, "fix", store.Fix(err))
 		select {
 		case <-time.After(databasePause):
 		case <-ctx.Done():

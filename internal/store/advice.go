@@ -13,7 +13,7 @@ var fixes = []struct{ state, fix string }{
 	{"25006", "it is read-only, as a replica is, or one whose disk is full: name the primary in the URL, or let it be written; processes need no restart"},
 	{"28", "check the user and the password of the URL; a changed password needs a restart of the processes"},
 	{"3D000", "create the database that the URL names, or name another"},
-	{"42501", "give the user of the URL permission for the database, and for its schema perdure"},
+	{"42501", "give the user of the URL permission for the database and its schema perdure; tables that are not up to date need perdure migrate as one who may make them"},
 	{"53100", "free space on the disk of the database; processes need no restart"},
 	{"53300", "end connections that nobody needs, or raise max_connections of the database; processes need no restart"},
 	{"57P", "it starts or stops: wait, or look at its log; processes need no restart"},

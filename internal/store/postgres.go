@@ -160,7 +160,7 @@ func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error)
 	version, err := migrate(ctx, pool)
 	if err != nil {
 		pool.Close()
-		return nil, 0, fmt.Errorf("bringing the tables of the database up to date, which perdure migrate does as another user of it: %w", err)
+		return nil, 0, fmt.Errorf("bringing the tables of the database up to date: %w", err)
 	}
 	return pool, version, nil
 }
