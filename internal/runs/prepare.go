@@ -60,7 +60,15 @@ func Prepare(ctx context.Context, c client.Client, ns Namespace) error {
 	if err := ensureNamespace(ctx, c, ns); err != nil {
 		return err
 	}
-	return ensureSearchAttributes(ctx, c, ns)
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for pause := newBackoff(); ; {
+		err := ensureSearchAttributes(ctx, c, ns)
+		var unknown *serviceerror.NamespaceNotFound // it was registered a moment ago
+		if !errors.As(err, &unknown) || !pause.wait(within) {
+			return err
+		}
+	}
 }
 
 func ensureNamespace(ctx context.Context, c client.Client, ns Namespace) error {

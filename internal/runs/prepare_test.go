@@ -39,7 +39,9 @@ func TestPrepare(t *testing.T) {
 	prepared := make(chan error)
 	for range 3 {
 		tc := dialTeam(t, server)
-		go func() { prepared <- prepare(t.Context(), tc) }()
+		go func() { // what Temporal takes to know the namespace is no failure
+			prepared <- runs.Prepare(t.Context(), tc, runs.Namespace{Name: "team", Logger: slog.New(slog.DiscardHandler)})
+		}()
 	}
 	for range 3 {
 		perduretest.NoError(t, <-prepared)
