@@ -7,17 +7,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/internal/perduretest"
-	"github.com/perdure/perdure/internal/service"
 )
-
-// TestClosedPage: no page is advertised that nobody can sign in to.
-func TestClosedPage(t *testing.T) {
-	t.Parallel()
-	line := approvalsLine(devFile{MCP: "http://127.0.0.1:1/mcp", ApprovalsClosed: true}, service.Keys{}, true)
-	if !strings.HasPrefix(line, "closed") || strings.Contains(line, "http") {
-		t.Error(line)
-	}
-}
 
 // TestFileOfATokenFlag: a file that lists tokens is not sent as one.
 func TestFileOfATokenFlag(t *testing.T) {
