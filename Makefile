@@ -23,10 +23,10 @@ COSTING  := ./definitions/... ./gateway ./internal/backends ./internal/starlark 
 REQUIRE  := PERDURE_TEST_REQUIRE=npm,postgres,chromium
 # How tests run: make check has vetted them.
 TEST     := $(GO) test -count=1 -vet=off
-# Packages whose tests mostly wait, for servers and deadlines: more of them run at a time than
-# there are processors. RACEDLATE are of RACED.
+# Packages whose tests mostly wait for servers: more of them run at a time than there are
+# processors. The second is of RACED.
 WAITING  := ./internal/quarantine ./internal/runs
-RACEDLATE := ./gateway ./internal/backends
+WAITED   := ./internal/backends
 # How long the storm of make chaos is.
 TIME     ?= 3m
 # Whole-program tests that start two gateways and two workers on a Temporal with
@@ -79,10 +79,10 @@ test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL,
 # one for PostgreSQL.
 test-waiting:
 	$(REQUIRE) $(TEST) -timeout 20m -parallel 8 $(WAITING)
-	$(REQUIRE) $(TEST) -timeout 15m -parallel 8 -race -skip '$(COSTLY)' $(RACEDLATE)
+	$(REQUIRE) $(TEST) -timeout 15m -parallel 8 -race -skip '$(COSTLY)' $(WAITED)
 
 test-raced:
-	$(REQUIRE) $(TEST) -timeout 15m -race -skip '$(COSTLY)' $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list $(RACEDLATE))")
+	$(REQUIRE) $(TEST) -timeout 15m -race -skip '$(COSTLY)' $$($(GO) list $(RACED) | grep -vxF "$$($(GO) list $(WAITED))")
 	$(REQUIRE) $(TEST) -timeout 15m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED) $(WAITING))")
 
 test-stored:
