@@ -25,8 +25,8 @@ type CheckOptions struct {
 	// then Definitions.
 	All Definitions
 
-	// Offered are composite tools that are there besides, of which no more is known than
-	// the schemas of their arguments; nil = nor these.
+	// Offered are other composite tools, by name: the schema of the arguments of each;
+	// nil = it is not known.
 	Offered map[string]json.RawMessage
 
 	// MaxDepth bounds the depth of composite tools that call each other; 0 =

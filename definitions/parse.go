@@ -158,6 +158,11 @@ func isForeign(n *yaml.Node) bool {
 	return strange
 }
 
+// IsBare reports whether a document is a definition, and no resource.
+func IsBare(n *yaml.Node) bool {
+	return has(n, "steps") || has(n, "script") || has(n, "scriptFile")
+}
+
 // wrapping is the key of a mapping below which definitions are; "" = none.
 func wrapping(n *yaml.Node) string {
 	if has(n, "steps") {

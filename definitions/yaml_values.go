@@ -232,8 +232,3 @@ func notText(key *yaml.Node, place string) string {
 func isBraces(key *yaml.Node) bool {
 	return key.Kind == yaml.MappingNode && len(key.Content) == 2 && key.Style&yaml.FlowStyle != 0 && key.Content[0].Kind == yaml.ScalarNode
 }
-
-// IsBare reports whether a document is a definition, and no resource.
-func IsBare(n *yaml.Node) bool {
-	return has(n, "steps") || has(n, "script") || has(n, "scriptFile")
-}

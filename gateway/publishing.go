@@ -91,12 +91,10 @@ func (pb *publishing) near(who auth.Identity, missing *registry.NotFoundError) s
 		return ""
 	}
 	var names []string
-	for _, e := range slices.Concat(pb.registry.Current(), pb.registry.Versions("")) {
-		switch {
-		case !pb.rights.mayReadVersion(who, e):
-		case e.Published != nil:
+	for _, e := range pb.readable(who, "") {
+		if e.Published != nil {
 			names = append(names, e.Published.Name)
-		default:
+		} else {
 			names = append(names, e.Definition.Name)
 		}
 	}
@@ -250,17 +248,22 @@ func (pb *publishing) described(e registry.Entry) RegistryVersion {
 func (pb *publishing) versions(r *http.Request, who auth.Identity) (any, error) {
 	name := pb.meant(who, definitions.Reference{Name: r.URL.Query().Get("name")}).Name
 	answer := []RegistryVersion{}
-	for _, e := range pb.registry.Current() {
-		if e.Published == nil && (name == "" || name == e.Definition.Name) && pb.rights.mayReadVersion(who, e) {
-			answer = append(answer, pb.described(e))
-		}
-	}
-	for _, e := range pb.registry.Versions(name) {
-		if pb.rights.mayReadVersion(who, e) {
-			answer = append(answer, pb.described(e))
-		}
+	for _, e := range pb.readable(who, name) {
+		answer = append(answer, pb.described(e))
 	}
 	return answer, nil
+}
+
+// readable are the definitions of files and the published versions with a name that the
+// caller may read; "" = with any name.
+func (pb *publishing) readable(who auth.Identity, name string) (entries []registry.Entry) {
+	for _, e := range pb.registry.Current() {
+		if e.Published == nil && (name == "" || name == e.Definition.Name) {
+			entries = append(entries, e)
+		}
+	}
+	entries = append(entries, pb.registry.Versions(name)...)
+	return slices.DeleteFunc(entries, func(e registry.Entry) bool { return !pb.rights.mayReadVersion(who, e) })
 }
 
 func (pb *publishing) definition(r *http.Request, who auth.Identity) (any, error) {

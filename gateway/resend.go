@@ -293,11 +293,12 @@ func (a *resentCall) isLost(ctx context.Context, id runs.RunID) (bool, error) {
 	if !answered {
 		answered, err = a.j.deliveries.wasAnswered(ctx, a.x.callerID, run)
 	}
-	if err == nil && answered {
-		a.j.served.settle(id, a.arrived)
-	}
-	if err != nil || answered {
+	if err != nil {
 		return false, err
+	}
+	if answered {
+		a.j.served.settle(id, a.arrived)
+		return false, nil
 	}
 	if run.Status == runs.Cancelled {
 		outcome, err := a.j.runs.Result(ctx, id)

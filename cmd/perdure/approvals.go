@@ -52,7 +52,7 @@ func (a approvalsOpenCommand) Run(ctx context.Context, c *console) error {
 		return fmt.Errorf("no perdure dev is running with data in %s; start it, or name its data directory with --data", a.Data)
 	}
 	if dev.ApprovalsClosed {
-		return fmt.Errorf("the approvals page is %s", closedPage)
+		return fmt.Errorf("the approvals page is %s", service.PageClosed)
 	}
 	path := approvals.Prefix
 	if a.ID != "" {

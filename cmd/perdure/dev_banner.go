@@ -44,15 +44,13 @@ func withheldNote(withheld []string) string {
 	return fmt.Sprintf("; not offered at present: %s (perdure definitions says why)", strings.Join(withheld, ", "))
 }
 
-const closedPage = "closed, because people cannot sign in; configure incomingAuth.oidc.clientId or approvals.tokenFile"
-
 // approvalsLine is how to reach the approvals page. Only a terminal shows the link
 // that signs in: other output may be a log, or go to the program that started dev.
 func approvalsLine(dev devFile, keys service.Keys, terminal bool) string {
 	page := strings.TrimSuffix(dev.MCP, service.Endpoint) + approvals.Prefix
 	switch {
 	case dev.ApprovalsClosed:
-		return closedPage
+		return service.PageClosed
 	case !dev.SignInByLink:
 		return page
 	case terminal:

@@ -1,9 +1,6 @@
 package runs
 
-import (
-	"errors"
-	"strings"
-)
+import "strings"
 
 // fixes are what helps against an error of a connection to Temporal, by a part of its
 // text: gRPC gives no more than that.
@@ -21,7 +18,7 @@ const clientCertificate = "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CL
 
 // Fix says what helps against an error of Temporal; "" = that is not known.
 func Fix(err error) string {
-	if errors.Is(err, errShutOut) || shutOut(err) {
+	if shutOut(err) {
 		return "give TEMPORAL_API_KEY, or the client certificate, one that is valid and may write in the namespace; processes read them at their start"
 	}
 	for _, f := range fixes {

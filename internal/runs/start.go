@@ -119,7 +119,7 @@ func (s starter) onlyAttach(ctx context.Context, req StartRequest) (Started, err
 // startedAnyway looks for a run whose start has failed: the answer of Temporal may have
 // been lost.
 func (s starter) startedAnyway(ctx context.Context, req StartRequest, id RunID, failed error) (Started, error) {
-	if ctx.Err() == nil && (!errors.Is(failed, ErrUnavailable) || errors.Is(failed, errShutOut)) {
+	if ctx.Err() == nil && (!errors.Is(failed, ErrUnavailable) || shutOut(failed)) {
 		return Started{}, failed
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookAfterStart)

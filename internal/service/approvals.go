@@ -50,9 +50,12 @@ func (s *front) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bod
 	return page, err
 }
 
+// PageClosed is why the approvals page is closed, and what opens it, as the end of a sentence.
+const PageClosed = "closed, because people cannot sign in; configure incomingAuth.oidc.clientId or approvals.tokenFile"
+
 // warnOfClosedPage logs that the page is closed, and what cannot be answered then.
 func (s *front) warnOfClosedPage() {
-	const how = "the approvals page is closed, because people cannot sign in; configure incomingAuth.oidc.clientId or approvals.tokenFile"
+	const how = "the approvals page is " + PageClosed
 	var unanswerable []string
 	for _, d := range s.opts.Loaded.Definitions {
 		if asksOnPage(d.Steps) {

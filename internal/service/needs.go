@@ -95,8 +95,10 @@ func (n *need) turn(err error) {
 
 func (n *need) warn(err error) {
 	about := []any{"error", err}
-	if n.fix != nil && n.fix(err) != "" {
-		about = append(about, "fix", n.fix(err))
+	if n.fix != nil {
+		if fix := n.fix(err); fix != "" {
+			about = append(about, "fix", fix)
+		}
 	}
 	n.log.Warn(n.name+" is away: "+n.means, about...)
 }

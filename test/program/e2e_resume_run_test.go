@@ -77,6 +77,23 @@ func newResumeWorld(t *testing.T) *resumeWorld {
 	return w
 }
 
+// failedRun breaks the tool, and gives the ID of a run of five that fails for it.
+func (w *resumeWorld) failedRun(t *testing.T) (id string) {
+	t.Helper()
+	w.broken.Store(true)
+	c := w.dial(t, legacy, nil)
+	if got, err := (toolCall{name: "five", arguments: map[string]any{"key": "k"}}).by(t.Context(), c); err != nil || !got.IsError {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	return w.onlyRun(t, "five", "failed")
+}
+
+// fiveAlone is the definition of five as a file of its own.
+func fiveAlone() string {
+	_, five, _ := strings.Cut(resumeDefinitions, "  - name: five\n")
+	return "name: five" + strings.ReplaceAll("\n"+five, "\n    ", "\n")
+}
+
 // TestReconcileALostAnswer loses the answers of unsafe calls: the runs wait, and
 // go on as they are told, with the result for the caller who still waits.
 func TestReconcileALostAnswer(t *testing.T) {
@@ -148,8 +165,7 @@ func TestResumeWithAnotherDefinition(t *testing.T) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	id := w.onlyRun(t, "five", "failed")
-	_, five, _ := strings.Cut(resumeDefinitions, "  - name: five\n")
-	fixed := "name: five" + strings.ReplaceAll("\n"+five, "\n    ", "\n")
+	fixed := fiveAlone()
 	putFile(t, filepath.Join(w.dir, "fixed.yaml"), strings.Replace(fixed, "be_fragile, arguments: {key: \"{{.params.key}}\"", "be_write, arguments: {key: \"{{.params.key}}!\"", 1))
 	if _, refused, err := w.try(t, "runs", "resume", id, "--definition", "fixed.yaml"); err == nil || !strings.Contains(refused, "be_write may take effect twice") {
 		t.Errorf("without a yes: %v, %s", err, refused)
@@ -193,12 +209,7 @@ func TestResumeWithAnotherDefinition(t *testing.T) {
 func TestAttackResumeWithoutSteps(t *testing.T) {
 	t.Parallel()
 	w := newResumeWorld(t)
-	w.broken.Store(true)
-	c := w.dial(t, legacy, nil)
-	if got, err := (toolCall{name: "five", arguments: map[string]any{"key": "k"}}).by(t.Context(), c); err != nil || !got.IsError {
-		t.Fatalf("got %+v, %v", got, err)
-	}
-	id := w.onlyRun(t, "five", "failed")
+	id := w.failedRun(t)
 	const head = "name: five\ndescription: d\nparameters: {key: string}\nsteps:\n"
 	putFile(t, filepath.Join(w.dir, "renamed.yaml"), head+`  - {id: uno, tool: be_write, arguments: {key: "{{.params.key}}", text: "1"}}`)
 	if plan := w.run(t, "runs", "resume", id, "--definition", "renamed.yaml", "--dry-run", "-o", "json"); strings.Count(plan, `"left"`) != 3 || strings.Count(plan, `"risk": true`) != 2 {
@@ -211,8 +222,7 @@ func TestAttackResumeWithoutSteps(t *testing.T) {
 		t.Errorf("it is shown as %s", shown)
 	}
 	w.broken.Store(false)
-	_, five, _ := strings.Cut(resumeDefinitions, "  - name: five\n")
-	putFile(t, filepath.Join(w.dir, "again.yaml"), "name: five"+strings.ReplaceAll("\n"+five, "\n    ", "\n"))
+	putFile(t, filepath.Join(w.dir, "again.yaml"), fiveAlone())
 	w.run(t, "runs", "resume", id, "--definition", "again.yaml", "--yes")
 	until(t, "the run to complete", func() bool { return w.runs(t, "five")[0].Status == "completed" })
 	for text, tool := range map[string]string{"1": "be_write", "12": "be_read", "123": "be_write", "12345": "be_write"} {
@@ -341,12 +351,7 @@ func TestInterruptedResume(t *testing.T) {
 func TestResumeInATerminal(t *testing.T) {
 	t.Parallel()
 	w := newResumeWorld(t)
-	w.broken.Store(true)
-	c := w.dial(t, legacy, nil)
-	if got, err := (toolCall{name: "five", arguments: map[string]any{"key": "k"}}).by(t.Context(), c); err != nil || !got.IsError {
-		t.Fatalf("got %+v, %v", got, err)
-	}
-	id := w.onlyRun(t, "five", "failed")
+	id := w.failedRun(t)
 	for _, tc := range []struct {
 		says, shows string
 		threes      int
