@@ -12,8 +12,7 @@ var (
 	errResultAndError = errors.New("the answer has both a result and an error")
 )
 
-// capture records the answer of a request and gives mcp-go's client a minimal one: its
-// decoding makes float64 of numbers and refuses unknown content.
+// capture records the answer of a request, or why it is none.
 func (x *exchange) capture(req transport.JSONRPCRequest, answer *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
 	if answer == nil {
 		return nil, err
@@ -31,12 +30,7 @@ func (x *exchange) capture(req transport.JSONRPCRequest, answer *transport.JSONR
 		return nil, bad
 	}
 	x.set(func() { x.answer, x.named = answer, named })
-	if req.Method != string(mcp.MethodToolsCall) || answer.Error != nil || len(answer.Result) == 0 {
-		return answer, err
-	}
-	stub := *answer
-	stub.Result = []byte(`{"content":[]}`)
-	return &stub, err
+	return answer, err
 }
 
 // isRefusal reports whether an error counts whatever else is in the answer: its HTTP status

@@ -26,13 +26,12 @@ var ErrTooLarge = errors.New("the answer is over the limit maxResultBytes")
 func tooLarge(limit int64) error { return fmt.Errorf("%w of %d bytes", ErrTooLarge, limit) }
 
 // An exchange records one request to a backend and its answer. It travels in the request's
-// context through mcp-go's client, which itself reports neither whether a request was sent
-// nor the exact answer.
+// context through mcp-go, which itself reports neither whether a request was sent nor the
+// exact answer.
 type exchange struct {
 	caller   context.Context   // of the call, without what mcp-go derives from it
 	expected bool              // a call waits for the answer
 	headers  Headers           // credentials of the call; nil = those of the session
-	input    *ClientInput      // of the call; nil = no elicitation is possible
 	traced   map[string]string // headers that name the trace of the call; nil = none
 	held     *holding          // the answer's part of the budget; nil = not kept
 

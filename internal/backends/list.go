@@ -41,11 +41,12 @@ func (k *knownNames) note(page []listedTool) error {
 // list lists all tools. It is not safe for concurrent use.
 func (s *session) list(ctx context.Context) (*listing, error) {
 	all := &listing{}
+	mirrored := map[string]*mcp.Tool{}
 	seen := map[mcp.Cursor]bool{}
 	size := 0
 	var req mcp.ListToolsRequest
 	for {
-		page, next, ttl, err := s.listPage(ctx, req)
+		page, next, ttl, err := s.listPage(ctx, req, mirrored)
 		if err != nil {
 			return nil, err
 		}
@@ -66,6 +67,7 @@ func (s *session) list(ctx context.Context) (*listing, error) {
 			return nil, fmt.Errorf("listing tools: %w: more than %d pages", ErrTooLarge, maxPages)
 		}
 		if next == "" {
+			s.mirrored.Store(&mirrored)
 			return all, nil
 		}
 		if seen[next] {
@@ -77,9 +79,9 @@ func (s *session) list(ctx context.Context) (*listing, error) {
 }
 
 // listPage reads one page from the raw answer, so that schemas stay as the server wrote
-// them. mcp-go's client keeps the tools, too: it puts parameters into headers where a
-// tool asks for it, and omits those that ask wrongly.
-func (s *session) listPage(ctx context.Context, req mcp.ListToolsRequest) ([]listedTool, mcp.Cursor, time.Duration, error) {
+// them. Tools that want arguments in headers go into mirrored; mcp-go's client omits
+// those that want them wrongly.
+func (s *session) listPage(ctx context.Context, req mcp.ListToolsRequest, mirrored map[string]*mcp.Tool) ([]listedTool, mcp.Cursor, time.Duration, error) {
 	ctx, x := newExchange(ctx)
 	defer x.held.end()
 	decoded, err := s.client.ListToolsByPage(ctx, req)
@@ -97,6 +99,13 @@ func (s *session) listPage(ctx context.Context, req mcp.ListToolsRequest) ([]lis
 	}
 	if decoded != nil && len(decoded.Tools) < len(page.Tools) {
 		page.Tools = intersect(page.Tools, decoded.Tools)
+	}
+	if decoded != nil && mcp.RequiresStandardHeaders(s.version) {
+		for i := range decoded.Tools {
+			if t := &decoded.Tools[i]; len(mcp.ExtractParamHeaderBindings(t)) > 0 {
+				mirrored[t.Name] = t
+			}
+		}
 	}
 	return page.Tools, page.NextCursor, time.Duration(page.TTLMs) * time.Millisecond, nil
 }

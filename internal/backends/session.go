@@ -16,6 +16,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
+// self is how perdure names itself to backends.
+var self = mcp.Implementation{Name: "perdure", Version: "1"}
+
 // MetaIdempotencyKey is the key in _meta of tools/call under which a call's
 // idempotency key travels. It never goes into a header: net/http repeats a
 // POST that carries one.
@@ -43,6 +46,8 @@ type session struct {
 	lostOnce sync.Once
 	changed  chan struct{}
 
+	requests atomic.Int64                         // calls that were sent
+	mirrored atomic.Pointer[map[string]*mcp.Tool] // tools some of whose arguments travel in headers too; nil = none
 	progress progressRouter
 	known    knownNames
 	holders  holders               // of the answers on a stream that has all of them
@@ -75,7 +80,7 @@ func (s *session) handshake(ctx context.Context) error {
 	x := &exchange{caller: ctx}
 	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	var req mcp.InitializeRequest
-	req.Params.ClientInfo = mcp.Implementation{Name: "perdure", Version: "1"}
+	req.Params.ClientInfo = self
 	result, err := s.client.Initialize(ctx, req)
 	if mcp.IsUnsupportedProtocolVersion(err) && !s.older {
 		// It answered server/discover too late: it is of 2026-07-28.
@@ -191,50 +196,8 @@ func isRPCError(err error) bool {
 	return err != nil && !errors.As(err, &onWire)
 }
 
-// call sends one tools/call with credentials. The exchange is never nil.
-func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *exchange, error) {
-	ctx, x := newExchange(ctx)
-	x.headers, x.input, x.traced = headers, c.ClientInput, c.Trace
-	s.headers.Store(&headers)
-	req := mcp.CallToolRequest{}
-	req.Params.Name = c.Tool
-	req.Params.RawArguments = c.Arguments
-	meta := map[string]any{}
-	for name, value := range c.Caller.Forwarded.Meta {
-		meta[name] = value
-	}
-	if c.IdempotencyKey != "" {
-		meta[MetaIdempotencyKey] = c.IdempotencyKey
-	}
-	for name, value := range c.Trace {
-		meta[name] = value
-	}
-	var token mcp.ProgressToken
-	if c.Progress != nil {
-		added := s.progress.add(c.Progress)
-		defer s.progress.remove(added)
-		token = added
-	}
-	if len(meta) > 0 || token != nil {
-		req.Params.Meta = &mcp.Meta{ProgressToken: token, AdditionalFields: meta}
-	}
-	_, err := s.client.CallTool(ctx, req)
-	raw, err := x.result(err)
-	if err != nil {
-		return nil, x, err
-	}
-	result, err := parseResult(raw)
-	if err == nil && result.Asks && c.ClientInput == nil {
-		return nil, x, errInputRequired
-	}
-	if err == nil && result.Asks && c.ClientInput.Round >= MaxRounds {
-		return nil, x, errAsksForEver
-	}
-	return result, x, err
-}
-
-// result is the raw result of the exchange, or its error. err is that of mcp-go's client,
-// which may fail to decode a valid result.
+// result is the raw result of the exchange, or its error. err is that of mcp-go, which may
+// fail to decode a valid result.
 func (x *exchange) result(err error) (json.RawMessage, error) {
 	x.mu.Lock()
 	arrived := x.answer != nil && x.answer.Error == nil && len(x.answer.Result) > 0 && x.status < 300

@@ -73,7 +73,7 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	defer c.awaited.leave(id)
 	defer c.claims.holders.expect(ctx, id, x.held)()
 
-	reached, err := c.write(ctx, x.amend(req))
+	reached, err := c.write(ctx, req)
 	x.set(func() { x.reached = reached })
 	if err != nil {
 		return nil, err

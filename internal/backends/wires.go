@@ -27,7 +27,7 @@ func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest
 	if older := w.older.Load(); older != nil { // mcp-go would continue with initialize, but listens to no notifications any more
 		return nil, older
 	}
-	answer, err := w.StreamableHTTP.SendRequest(ctx, x.amend(req))
+	answer, err := w.StreamableHTTP.SendRequest(ctx, req)
 	answer, older := heedVersions(req, answer)
 	if older != nil {
 		w.older.Store(older)
