@@ -179,7 +179,7 @@ func (d *disconnect) react(e runs.Event) reaction {
 	case runs.Joined, runs.Named, runs.Answered:
 		replaced = true
 	case runs.Here, runs.Watching:
-		replaced = d.leaving && e.Attended.Of == d.x.name
+		replaced = d.asked > 0 && e.Attended.Of == d.x.name // else to its arrival
 	case runs.Leaving:
 		if !d.leaving {
 			return respond

@@ -45,7 +45,6 @@ type fakeRuns struct {
 	runs   map[runs.RunID]*fakeRun
 	starts int
 	counts int // how often Held was asked
-	lists  int // how often List was
 	serial int
 	looks  map[runs.RunID]int // for progress
 	shown  map[runs.RunID]int // how often Show has read it
@@ -304,7 +303,6 @@ func (f *fakeRuns) Cancel(_ context.Context, id runs.RunID, reason string) error
 func (f *fakeRuns) List(_ context.Context, filter runs.Filter) ([]runs.Run, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lists++
 	var found []runs.Run
 	for _, r := range f.runs {
 		if r.matches(filter) && !f.late {

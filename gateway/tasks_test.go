@@ -302,11 +302,23 @@ func TestTaskList(t *testing.T) {
 	}
 }
 
+// What ends within the patience for tasks is no task.
+func TestModernCallsThatAreFast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"failing": failing, "echoed": echoed}, func(o *gateway.Options) { o.TaskPatience = time.Minute })
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	for tool, fails := range map[string]bool{"echoed": false, "failing": true} {
+		if m := c.modernCall(tool, `{}`, takesTasks, "").result(fails); m.Result.ResultType != "complete" {
+			t.Errorf("%s has resultType %s", tool, m.Result.ResultType)
+		}
+	}
+}
+
 // TestModernTasks goes through the extension of 2026-07-28, with each request
 // at another replica.
 func TestModernTasks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]func(*play){"gated": gated, "failing": failing, "echoed": echoed, "hanging": hanging,
+	w := newWorld(t, map[string]func(*play){"gated": gated, "hanging": hanging,
 		"slow": func(p *play) {
 			p.begin("a", "be_echo")
 			p.f.wait(p.f.ctx, func() bool { return len(p.f.answer) > 0 })
@@ -353,13 +365,6 @@ func TestModernTasks(t *testing.T) {
 	turn()
 	if ack := c.modernTask("tasks/cancel", task.TaskID, "").ok(); ack.ResultType != "complete" || get().Status != "completed" {
 		t.Errorf("cancelling what has ended: %+v", ack)
-	}
-
-	if m := c.modernCall("echoed", `{}`, takesTasks, "").result(false); m.Result.ResultType != "complete" {
-		t.Errorf("what is fast has resultType %s", m.Result.ResultType)
-	}
-	if m := c.modernCall("failing", `{}`, takesTasks, "").result(true); m.Result.ResultType != "complete" {
-		t.Errorf("what fails fast has resultType %s", m.Result.ResultType)
 	}
 
 	task = c.modernCall("slow", `{}`, takesTasks, "").ok() // done by now, since there was an answer before
