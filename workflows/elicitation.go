@@ -108,6 +108,12 @@ func (e Elicitation) AnswerSchema() json.RawMessage {
 	return e.Schema
 }
 
+// NeedsSignIn reports whether it must be known who answers: a person on the approvals page,
+// or one of those whom the elicitation names.
+func (e Elicitation) NeedsSignIn() bool {
+	return e.Mode == definitions.URLMode || len(e.Approvers) > 0
+}
+
 // State is what a run shows in its memo.
 type State struct {
 	Elicitations []Elicitation     `json:"elicitations,omitempty"` // in the order of opening

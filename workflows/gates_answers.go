@@ -54,12 +54,14 @@ func (gs *gates) readAnswer(ctx workflow.Context, s Signal, held bool) reading {
 // whether the elicitation needs a proof.
 func (gs *gates) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (reason string, strict bool) {
 	e := gs.elicitations.at(g.index)
-	strict = e.Mode == definitions.URLMode || len(e.Approvers) > 0
+	strict = e.NeedsSignIn()
 	switch {
 	case a.Digest != "" && a.Digest != e.Digest:
 		return "something else is asked now", strict
 	case e.Mode == definitions.URLMode && a.Via != ViaPage:
 		return "this can only be answered on the approvals page", strict
+	case e.NeedsSignIn() && a.Via == ViaCommand:
+		return "this can only be answered by those whom it names, where they have signed in", strict
 	case g.child == nil && !held && !e.Expires.IsZero() && !workflow.Now(ctx).Before(e.Expires):
 		return "it comes too late", strict
 	}

@@ -139,6 +139,23 @@ func TestUnprovenAnswers(t *testing.T) {
 	}
 }
 
+// TestAttackCommandForOthers: the command line signs nobody in, so what names who answers
+// takes no answer of it, whoever it says has answered.
+func TestAttackCommandForOthers(t *testing.T) {
+	t.Parallel()
+	for by, want := range map[string]string{"": "by the command line", ", by=['ada']": "by ada"} {
+		b := newBench(t, `{name: a, description: d, timeout: 100h, script: "approve('m', timeout='50h'`+by+`)"}`, `{}`, nil)
+		const id = "script/main:1#1"
+		b.env.RegisterDelayedCallback(func() {
+			b.signal(workflows.AnswerSignal, workflows.Answer{ElicitationID: id, Action: "decline", AnsweredBy: "the command line", Via: workflows.ViaCommand, AnswerID: "command"})
+		}, time.Hour)
+		b.answer(2*time.Hour, id, "decline", "")
+		if _, failure := b.run(); failure == nil || !strings.Contains(failure.Error.Message, want) {
+			t.Errorf("approve(%s): the run came to %+v, want %s", by, failure, want)
+		}
+	}
+}
+
 func withID(a workflows.Answer, id string) workflows.Answer {
 	a.ElicitationID = id
 	return a

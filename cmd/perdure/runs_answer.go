@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/approvals"
@@ -33,7 +34,8 @@ type runsAnswerCommand struct {
 
 func (runsAnswerCommand) Help() string {
 	return `The first valid answer counts. See what is asked with "perdure runs show". An
-elicitation with mode: url can be answered on the approvals page only. Examples:
+elicitation with mode: url can be answered on the approvals page only, and one that
+names who answers (by) by these people only, there or in their clients. Examples:
 
     perdure runs answer prepare_review/k3v9a2m4qx --accept --content '{"verdict": "approve"}'
     perdure runs answer k3v9a2 --decline
@@ -88,9 +90,9 @@ func (a runsAnswerCommand) answerOne(ctx context.Context, c *console, rc *runs.C
 	if err != nil {
 		return err
 	}
-	if question.Mode == definitions.URLMode {
-		return fmt.Errorf("%s of %s can only be answered on the approvals page, by a person who is signed in: open %s of the server; with dev: perdure approvals open %s%s",
-			question.StepPath, id, approvals.Path(id), id, dataFlag(a.Data))
+	if question.NeedsSignIn() {
+		return fmt.Errorf("%s of %s %s: open %s of the server; with dev: perdure approvals open %s%s",
+			question.StepPath, id, onlySignedIn(question), approvals.Path(id), id, dataFlag(a.Data))
 	}
 	decision, err := rc.Answer(ctx, id, runs.Answer{
 		ElicitationID: question.ID, Action: a.action(), Content: a.content(), By: cmp.Or(a.By, userName()), Via: runs.ViaCommand,
@@ -103,6 +105,18 @@ func (a runsAnswerCommand) answerOne(ctx context.Context, c *console, rc *runs.C
 	}
 	a.noteTarget(c)
 	return printDecision(c, a.Output, id, question, decision)
+}
+
+// onlySignedIn says of an elicitation that needs it where and by whom it is answered.
+func onlySignedIn(e runs.Elicitation) string {
+	switch by := strings.Join(e.Approvers, ", "); {
+	case by == "":
+		return "can only be answered on the approvals page, by a person who is signed in"
+	case e.Mode == definitions.URLMode:
+		return "can only be answered on the approvals page, by " + by
+	default:
+		return "can only be answered by " + by + ", on the approvals page or in their client"
+	}
 }
 
 // selects reports whether the flags select an elicitation.

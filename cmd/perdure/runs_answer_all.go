@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -78,8 +77,8 @@ func (b *bulkAnswer) run(ctx context.Context) error {
 		return differentForms(forms)
 	}
 	form := forms[0]
-	if form.Mode == definitions.URLMode {
-		return fmt.Errorf("%s can only be answered on the approvals page, by a person who is signed in; nothing was answered", form.StepPath)
+	if form.NeedsSignIn() {
+		return fmt.Errorf("%s %s; nothing was answered", form.StepPath, onlySignedIn(form.Elicitation))
 	}
 	b.show(form)
 	ok, err := confirmed(ctx, b.console, b.Yes, fmt.Sprintf("%s %d elicitations? [y/N] ", strings.ToUpper(b.action()[:1])+b.action()[1:], len(form.asked)))

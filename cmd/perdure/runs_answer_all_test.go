@@ -4,10 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
 )
+
+// TestOnlySignedIn: what is answered where people have signed in says where that is.
+func TestOnlySignedIn(t *testing.T) {
+	t.Parallel()
+	leads := []string{"group:leads", "ada"}
+	for want, e := range map[string]runs.Elicitation{
+		"":                                   {},
+		"on the approvals page, by a person": {Mode: definitions.URLMode},
+		"on the approvals page, by group:leads, ada":                                         {Mode: definitions.URLMode, Approvers: leads},
+		"can only be answered by group:leads, ada, on the approvals page or in their client": {Approvers: leads},
+	} {
+		if e.NeedsSignIn() != (want != "") || !strings.Contains(onlySignedIn(e), want) {
+			t.Errorf("%+v: %s, want %s", e, onlySignedIn(e), want)
+		}
+	}
+}
 
 // TestBulkAnswerCounts: an answer that was sent and is not processed yet has not failed.
 func TestBulkAnswerCounts(t *testing.T) {

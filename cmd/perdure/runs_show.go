@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/internal/backends"
@@ -257,7 +256,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 	if len(e.Approvers) > 0 {
 		out.printf("    for        %s", strings.Join(e.Approvers, ", "))
 	}
-	if e.Mode == definitions.URLMode {
+	if e.NeedsSignIn() {
 		out.printf("answer on the approvals page: %s of the server; with dev, open it with\n  perdure approvals open %s", approvals.Path(d.ID), command)
 		return
 	}

@@ -23,8 +23,9 @@ type answers struct{ reader }
 //
 // An answer that does not fit is an *InvalidAnswerError; the elicitation stays open. An
 // elicitation that the run never asked, or that ended with the run, is ErrNoSuchGate.
-// An answer that is not allowed, and one to what is answered on the approvals page that
-// comes in another way, is ErrNotPermitted. One that is signed with a key that workers
+// An answer that is not allowed, one to what is answered on the approvals page that
+// comes in another way, and one of the command line, which signs nobody in, to what names
+// its approvers, is ErrNotPermitted. One that is signed with a key that workers
 // do not have yet is ErrUnchecked; it counts when one has it. An answer that was sent
 // and that no worker takes within 30 s, or until ctx ends, is ErrUntaken, and
 // context.DeadlineExceeded or what ctx says; one to a run that was quarantined
@@ -60,6 +61,9 @@ func (as answers) signalFor(ctx context.Context, run *Run, gate Elicitation, a A
 	}
 	if a.Via != ViaPage && gate.Mode == definitions.URLMode {
 		return signal, fmt.Errorf("%w: run %s, elicitation %s can only be answered on the approvals page", ErrNotPermitted, run.ID, a.ElicitationID)
+	}
+	if a.Via == ViaCommand && gate.NeedsSignIn() {
+		return signal, fmt.Errorf("%w: run %s, elicitation %s can only be answered by those whom it names, where they have signed in", ErrNotPermitted, run.ID, a.ElicitationID)
 	}
 	if a.Allowed != nil && !a.Allowed(gate) {
 		return signal, fmt.Errorf("%w: run %s, elicitation %s is not for %s to answer", ErrNotPermitted, run.ID, a.ElicitationID, a.By)

@@ -391,7 +391,11 @@ func TestAnswerIsAllowed(t *testing.T) {
 	if _, err := c.Answer(t.Context(), id, given); !errors.Is(err, runs.ErrNotPermitted) {
 		t.Errorf("not allowed: got %v, want ErrNotPermitted", err)
 	}
-	given.Allowed = func(e runs.Elicitation) bool { return slices.Contains(e.Approvers, "group:leads") }
+	given.Allowed, given.Via = nil, runs.ViaCommand
+	if _, err := c.Answer(t.Context(), id, given); !errors.Is(err, runs.ErrNotPermitted) {
+		t.Errorf("at the command line: got %v, want ErrNotPermitted", err)
+	}
+	given.Allowed, given.Via = func(e runs.Elicitation) bool { return slices.Contains(e.Approvers, "group:leads") }, runs.ViaForm
 	if d, err := c.Answer(t.Context(), id, given); err != nil || !d.Won {
 		t.Errorf("allowed: %+v, %v", d, err)
 	}
