@@ -128,6 +128,18 @@ func (s *executor) stop() {
 	}
 }
 
+// refused is the error of a call that a run may not make. Who sends a script is told no
+// more than who calls the tool: that there is none.
+func refused(ref workflows.DefinitionRef, d *definitions.Definition) error {
+	switch {
+	case runs.IsSentScript(runs.RunID(ref.RunID)):
+		return activities.ErrNoDefinition
+	case d.Expose.Hidden:
+		return activities.ErrNotAdmitted
+	}
+	return activities.ErrNotPermitted
+}
+
 // resolve finds the definition that a step calls among those that are served.
 func (s *executor) resolve(ctx context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
 	means, err := definitions.ParseReference(ref.Workflow)
@@ -142,10 +154,9 @@ func (s *executor) resolve(ctx context.Context, ref workflows.DefinitionRef) (fo
 		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
 	case err != nil: // it may pass
 		return found, err
-	case !admits(&s.opts.Loaded.Auth, ref, d) && d.Expose.Hidden:
-		return found, activities.ErrNotAdmitted
-	case !admits(&s.opts.Loaded.Auth, ref, d):
-		return found, activities.ErrNotPermitted
+	}
+	if !admits(&s.opts.Loaded.Auth, ref, d) {
+		return found, refused(ref, d)
 	}
 	if err := d.Scripts().Loadable(); err != nil {
 		return found, fmt.Errorf("%w: %s cannot be called: %w", activities.ErrNoDefinition, d.Name, err)

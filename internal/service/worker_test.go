@@ -14,7 +14,8 @@ import (
 )
 
 // TestResolve holds who may call a composite tool: other composite tools, and
-// scripts that somebody has sent.
+// scripts that somebody has sent, which are told of what they may not call that it is not
+// there.
 func TestResolvePermission(t *testing.T) {
 	t.Parallel()
 	defs, diags := definitions.Parse("test.yaml", []byte(`
@@ -44,7 +45,7 @@ func TestResolvePermission(t *testing.T) {
 	}
 	ann := workflows.Caller{Subject: "ann"}
 	for from, want := range map[string]map[string]error{
-		"execute_tool_script": {"open": nil, "narrow": activities.ErrNotPermitted, "narrow_but": activities.ErrNotPermitted, "hidden": activities.ErrNotAdmitted},
+		"execute_tool_script": {"open": nil, "narrow": activities.ErrNoDefinition, "narrow_but": activities.ErrNoDefinition, "hidden": activities.ErrNoDefinition, "nowhere": activities.ErrNoDefinition},
 		"other":               {"open": nil, "narrow": activities.ErrNotPermitted, "narrow_but": activities.ErrNotPermitted, "hidden": activities.ErrNotAdmitted},
 		"friend_1":            {"open": nil, "narrow": activities.ErrNotPermitted, "narrow_but": nil, "hidden": nil},
 	} {
@@ -59,7 +60,7 @@ func TestResolvePermission(t *testing.T) {
 	}
 	// What is hidden is for no script that somebody has sent, whatever it names.
 	_, err = s.resolve(t.Context(), workflows.DefinitionRef{RunID: "execute_tool_script/1", From: "execute_tool_script", Workflow: "for_all", Caller: ann})
-	if !errors.Is(err, activities.ErrNotAdmitted) {
+	if !errors.Is(err, activities.ErrNoDefinition) {
 		t.Errorf("a script that was sent calls what all composite tools may call: %v", err)
 	}
 }
