@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,5 +43,40 @@ func TestAdoptedWhileItEnds(t *testing.T) {
 	}
 	if !waits || !ends {
 		t.Errorf("waited %t, told that it ends %t", waits, ends)
+	}
+}
+
+// TestAdoptedAfterItsParentWasGone: the run above has ended, so that a called run stops,
+// and waits for a person since it cannot undo something; then the run above is resumed and
+// waits for it. It tells that it ends.
+func TestAdoptedAfterItsParentWasGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `{name: a, description: d, timeout: 100h, steps: [
+		{id: w, tool: write, compensate: {tool: undo}},
+		{id: g, type: elicitation, message: m, timeout: 50h, dependsOn: [w]}
+	]}`, `{}`, map[string]toolFunc{"undo": failing})
+	b.input.Parent = &workflows.Parent{RunID: "above/1", StepPath: "call"}
+	resumed, ends := false, 0
+	b.env.OnSignalExternalWorkflow(anything, "above/1", anything, workflows.ChildSignal, anything).Return(
+		func(_, _, _, _ string, body any) error {
+			if !resumed {
+				return errors.New("it has ended")
+			}
+			var told workflows.ChildReport
+			if s, ok := body.(workflows.Signal); ok && json.Unmarshal(s.Body, &told) == nil && told.Ends {
+				ends++
+			}
+			return nil
+		})
+	b.env.RegisterDelayedCallback(func() {
+		resumed = true
+		b.signal(workflows.AdoptSignal, workflows.Adopted{StepPath: "call", Lacks: true})
+	}, time.Hour)
+	b.answer(2*time.Hour, "w/compensate#1", "accept", "")
+	if _, failure := b.run(); failure == nil || failure.Error.Code != "parent_gone" {
+		t.Fatalf("it ended with %+v", failure)
+	}
+	if ends != 1 {
+		t.Errorf("it told %d times that it ends", ends)
 	}
 }

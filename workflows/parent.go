@@ -20,8 +20,8 @@ type parent struct {
 	adopted bool                        // Temporal does not report to it how this run ends, so this one does
 	states  map[string]ElicitationState // what it knows of elicitations, by ID
 	pending int                         // signals to it that are on their way
-	gone    bool                        // it has ended
-	ends    bool                        // it has the report that this run ends
+	gone    bool                        // it has ended, and no execution of it has adopted this run since
+	ends    bool                        // its execution has the report that this run ends
 }
 
 func newParent(o *origin, t *tasks, s *signals, f *failures, e *elicitations) *parent {
@@ -47,7 +47,7 @@ func (p *parent) readAdoption(_ workflow.Context, s Signal, _ bool) reading {
 	var a Adopted
 	_ = json.Unmarshal(s.Body, &a) // what cannot be read lacks nothing
 	return reading{take: func(ctx workflow.Context, _ Ruling) {
-		p.adopted = true
+		p.adopted, p.gone, p.ends = true, false, false // whatever became of an execution of the parent before
 		if a.Lacks {
 			for _, e := range p.elicitations.waiting() {
 				delete(p.states, e.ID)
