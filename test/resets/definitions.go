@@ -1,0 +1,235 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+type object = map[string]any
+
+// An author writes random definitions. Names of steps are unique among all of them.
+type author struct {
+	rng *rand.Rand
+	// callees are the composite tools that the next one may call.
+	callees []string
+}
+
+// How many definitions of each kind there are: tools begins with those that are called.
+const (
+	leaves  = 5
+	middles = 4
+	tops    = 6
+)
+
+// write gives definitions by name, and the names of those that callers call.
+func (a *author) write() (all []object, called []string) {
+	add := func(names *[]string, kind string, n int) {
+		for i := range n {
+			name := fmt.Sprintf("%s%d", kind, i)
+			all = append(all, a.definition(name))
+			*names = append(*names, name)
+		}
+	}
+	var low, middle, top []string
+	add(&low, "leaf", leaves)
+	a.callees = low
+	add(&middle, "middle", middles)
+	a.callees = append(middle, low...)
+	add(&top, "top", tops)
+	return all, append(append(top, middle...), low...)
+}
+
+func (a *author) chance(percent int) bool { return a.rng.IntN(100) < percent }
+
+func (a *author) pick(from ...string) string { return from[a.rng.IntN(len(from))] }
+
+func (a *author) definition(name string) object {
+	d := object{
+		"name": name, "description": "Of chance.", "timeout": "30m", "onDisconnect": "continue",
+		"parameters": object{"type": "object", "properties": object{"about": object{"type": "string"}}, "required": []string{"about"}},
+	}
+	if a.chance(30) {
+		d["script"] = a.script(name)
+		return d
+	}
+	if a.chance(20) {
+		d["failureMode"] = a.pick("best_effort", "continue")
+	}
+	var steps []object
+	var reads []string // whose output others may read
+	for i := range 3 + a.rng.IntN(4) {
+		id := fmt.Sprintf("%s_%d", name, i)
+		s := a.step(id, reads)
+		var deps []string
+		for _, before := range steps {
+			if a.chance(40) {
+				deps = append(deps, before["id"].(string))
+			}
+		}
+		if deps != nil {
+			s["dependsOn"] = deps
+		}
+		if s["tool"] == "be_look" && s["condition"] == nil && s["onError"] == nil {
+			reads = append(reads, id)
+		}
+		steps = append(steps, s)
+	}
+	d["steps"] = steps
+	d["output"] = object{"properties": object{"about": object{"type": "string", "description": "What it was about.", "value": "{{.params.about}}"}}}
+	return d
+}
+
+// step is one that reads others.
+func (a *author) step(id string, reads []string) object {
+	s := object{"id": id}
+	roll := a.rng.IntN(100)
+	switch {
+	case roll < 15:
+		s["tool"], s["arguments"] = "be_look", arguments(id)
+	case roll < 25:
+		s["type"], s["message"], s["timeout"] = "elicitation", "Go on with "+id+"?", "20m"
+		s["schema"] = object{"type": "object", "properties": object{}}
+		if a.chance(40) {
+			s["onDecline"] = object{"action": "continue"}
+		}
+	case roll < 40:
+		s["type"], s["collection"], s["maxParallel"], s["timeout"] = "forEach", `["a", "b", "c"]`, 1+a.rng.IntN(3), "10m"
+		s["step"] = a.work(id+"[{{.forEach.index}}]", reads)
+	default:
+		for k, v := range a.work(id, reads) {
+			s[k] = v
+		}
+	}
+	if len(reads) > 0 && a.chance(15) {
+		s["condition"] = fmt.Sprintf("{{gt .steps.%s.output.n 3}}", reads[a.rng.IntN(len(reads))])
+	}
+	return s
+}
+
+// work is a call of a tool or of a composite tool, with a label for the backend.
+func (a *author) work(label string, reads []string) object {
+	if len(a.callees) > 0 && a.chance(35) {
+		s := object{"type": "workflow", "workflow": a.pick(a.callees...), "arguments": object{"about": "{{.params.about}}"}}
+		if a.chance(30) {
+			s["onError"] = object{"action": "continue"}
+		}
+		return s
+	}
+	s := object{"tool": "be_" + a.pick("write", "write", "hold", "hold", "order", "reserve"), "timeout": "20s"}
+	args := arguments(label)
+	if len(reads) > 0 && strings.HasPrefix(s["tool"].(string), "be_w") && a.chance(30) {
+		args["n"] = fmt.Sprintf("{{.steps.%s.output.n}}", reads[a.rng.IntN(len(reads))])
+	}
+	s["arguments"] = args
+	undo := object{"arguments": arguments(label), "timeout": "20s", "onError": object{"action": "retry", "retryCount": 3, "retryDelay": "100ms"}}
+	switch s["tool"] {
+	case "be_hold":
+		undo["tool"], s["compensate"] = a.pick("be_undo", "be_release"), undo
+	case "be_reserve":
+		undo["tool"], s["compensate"] = a.pick("be_undo", "be_release"), undo
+	}
+	switch roll := a.rng.IntN(100); {
+	case roll < 30:
+		s["onError"] = object{"action": "retry", "retryCount": 3, "retryDelay": "100ms"}
+	case roll < 50:
+		s["onError"] = object{"action": "continue"}
+	}
+	if a.chance(40) {
+		s["onUnknown"] = "ask"
+	}
+	return s
+}
+
+func arguments(label string) object {
+	return object{"about": "{{.params.about}}", "run": "{{.workflow.id}}", "step": label}
+}
+
+// script is a text of statements, each with a label.
+func (a *author) script(name string) string {
+	var b strings.Builder
+	b.WriteString("def of(step):\n    return {\"about\": data[\"about\"], \"run\": run.id, \"step\": step}\n\n")
+	for i := range 3 + a.rng.IntN(4) {
+		label := fmt.Sprintf("%s_%d", name, i)
+		fmt.Fprintln(&b, a.statement(label))
+	}
+	b.WriteString("return {\"about\": data[\"about\"]}\n")
+	return b.String()
+}
+
+func (a *author) statement(label string) string {
+	undo := fmt.Sprintf(`undo("be_%s", of("%s"), retries = 3, delay = 0.1)`, a.pick("undo", "release"), label)
+	unknown := a.pick("", `, on_unknown = "ask"`)
+	call := fmt.Sprintf(`call_tool("be_%s", of("%s"), "20s", policy(2, 0.1%s))`, a.pick("write", "order", "look"), label, unknown)
+	held := fmt.Sprintf(`call_tool("be_%s", of("%s"), "20s", policy(2, 0.1, undo = %s%s))`, a.pick("hold", "reserve"), label, undo, unknown)
+	switch roll := a.rng.IntN(100); {
+	case roll < 25:
+		return call
+	case roll < 50:
+		return held
+	case roll < 58:
+		return fmt.Sprintf(`approve("Go on with %s?")`, label)
+	case roll < 68:
+		return fmt.Sprintf(`try_call_tool("be_%s", of("%s"), "20s")`, a.pick("write", "hold"), label)
+	case roll < 78:
+		return fmt.Sprintf(`map_parallel(lambda i: call_tool("be_%s", of("%s[%%d]" %% i), "20s", policy(1, 0.1)), range(3), max = 2)`, a.pick("write", "order"), label)
+	case roll < 86:
+		return fmt.Sprintf(`retry(lambda: call_tool("be_%s", of("%s"), "20s"), attempts = 3, delay = 0.1)`, a.pick("write", "hold"), label)
+	case len(a.callees) == 0:
+		return held
+	case roll < 93:
+		return fmt.Sprintf(`call_workflow("%s", {"about": data["about"]})`, a.pick(a.callees...))
+	}
+	return fmt.Sprintf(`attempt(lambda: call_workflow("%s", {"about": data["about"]}))`, a.pick(a.callees...))
+}
+
+// parsed are definitions as perdure reads them.
+func parsed(list []object) (map[string]*definitions.Definition, error) {
+	all := map[string]*definitions.Definition{}
+	for _, o := range list {
+		text, err := json.Marshal(o)
+		if err != nil {
+			return nil, err
+		}
+		defs, diags := definitions.Parse("resets.yaml", text)
+		if err := diags.Err(); err != nil {
+			return nil, fmt.Errorf("%w in %s", err, text)
+		}
+		all[defs[0].Name] = defs[0]
+	}
+	return all, nil
+}
+
+// changed is a definition in another state: with a further step, or with a step that has
+// another argument.
+func changed(list []object, name string, rng *rand.Rand) *definitions.Definition {
+	for _, o := range list {
+		steps, ok := o["steps"].([]object)
+		if o["name"] != name || !ok {
+			continue
+		}
+		text, _ := json.Marshal(o)
+		var other object
+		_ = json.Unmarshal(text, &other) // it was written a moment ago
+		was := other["steps"].([]any)
+		last := steps[len(steps)-1]["id"].(string)
+		switch i := rng.IntN(len(was)); {
+		case rng.IntN(2) == 0:
+			was = append(was, object{"id": last + "_more", "tool": "be_look", "arguments": arguments(last + "_more"), "dependsOn": []string{last}})
+		default:
+			if args, ok := was[i].(object)["arguments"].(object); ok && was[i].(object)["tool"] != nil {
+				args["other"] = "x"
+			}
+		}
+		other["steps"] = was
+		text, _ = json.Marshal(other)
+		defs, diags := definitions.Parse("changed.yaml", text)
+		if diags.Err() == nil {
+			return defs[0]
+		}
+	}
+	return nil
+}
