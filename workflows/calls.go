@@ -61,14 +61,14 @@ func (q *request) fresh() { q.spent, q.waits = 0, false }
 // recorded is not called again, and a call of unknown outcome is not repeated before
 // that is settled.
 func (cs *calls) call(ctx workflow.Context, q request) (ToolResult, *Error) {
-	digest := digestOf(q.args)
+	digest := record.DigestOf(q.args)
 	if output, ok := cs.calledBefore(q.path, digest); ok {
 		cs.noteCall(q, digest, output)
 		return ToolResult{Output: output}, nil
 	}
 	var result ToolResult
 	u := cs.unknownBefore(&q)
-	digest = digestOf(q.args)
+	digest = record.DigestOf(q.args)
 	for {
 		if u == nil || u.NotHappened {
 			times := 1

@@ -88,7 +88,7 @@ func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, st
 		return nil, "", &Error{Code: codes.InputTooLarge, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, cs.maxValue())}
 	}
-	return in, digestOf(in.Arguments), nil
+	return in, record.DigestOf(in.Arguments), nil
 }
 
 // childArguments expands and checks the arguments against the parameters of the called
@@ -110,7 +110,7 @@ func (cs *children) childArguments(c childCall, in *RunInput) *Error {
 	case err != nil:
 		return &Error{Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s: %s", c.path, c.workflow, err)}
 	}
-	if in.Journal != nil && digestOf(args) != digestOf(in.Arguments) {
+	if in.Journal != nil && record.DigestOf(args) != record.DigestOf(in.Arguments) {
 		in.Journal = record.Carry(in.Journal, record.Terms{Reason: record.Recalled})
 	}
 	in.Arguments = args

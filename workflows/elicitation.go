@@ -143,5 +143,5 @@ func (e Elicitation) digest() string {
 	if e.Unchecked {
 		asked = append(asked, 0, 0)
 	}
-	return digestOf(asked)
+	return record.DigestOf(asked)
 }

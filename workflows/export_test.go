@@ -2,9 +2,6 @@ package workflows
 
 import "github.com/perdure/perdure/definitions"
 
-// DigestOf is for tests that make journals.
-var DigestOf = digestOf
-
 // NewCompiler gives what an interpreter compiles definitions by.
 func NewCompiler() func(Pinned) (*definitions.Program, error) {
 	return newInterpreter(Trust{}).program

@@ -500,7 +500,7 @@ func TestJournalIsReused(t *testing.T) {
 
 	again := newBench(t, source, `{}`, nil)
 	again.input.Journal = map[definitions.StepPath]record.Entry{
-		"one": {Kind: record.Call{Digest: workflows.DigestOf([]byte(`{"n":1}`)), Output: json.RawMessage(`{"from":"journal"}`)}},
+		"one": {Kind: record.Call{Digest: record.DigestOf([]byte(`{"n":1}`)), Output: json.RawMessage(`{"from":"journal"}`)}},
 		"two": {Kind: record.Call{Digest: "of other arguments", Output: json.RawMessage(`{"from":"journal"}`)}},
 	}
 	out, failure := again.run()

@@ -3,7 +3,6 @@ package workflows
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -217,10 +216,4 @@ func idempotencyKey(lineage, path, argumentsDigest string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q", lineage, path, argumentsDigest)
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// digestOf is the digest of a call's canonical arguments.
-func digestOf(data json.RawMessage) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }

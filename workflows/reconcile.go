@@ -130,7 +130,7 @@ func (cs *calls) askOutcome(ctx workflow.Context, q request, u *UnknownCall, sai
 // noteUnknown keeps for the execution after this one that a call was sent, so
 // that it asks as well and does not call.
 func (cs *calls) noteUnknown(q request, u *UnknownCall) {
-	cs.journal.Note(q.path, record.Call{Digest: digestOf(q.args), OutcomeUnknown: u})
+	cs.journal.Note(q.path, record.Call{Digest: record.DigestOf(q.args), OutcomeUnknown: u})
 }
 
 // unknownBefore is a call whose outcome an earlier execution left unknown. If it is

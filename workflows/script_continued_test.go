@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
@@ -286,6 +287,39 @@ return r`, []string{"echo {}", "broken {}"}},
 			}
 			if diff := cmp.Diff(test.want, after.calls); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What a script has repeated until nobody knew what came of it is not called again where it
+// had failed before: that would succeed, and the script would not come to the call about
+// which somebody has said something.
+func TestResumptionOfRepeatedCallsOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string][]string{workflows.Happened: nil, workflows.NotHappened: {`flaky {"n":1}`}} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			source, calls := scripted("retry(lambda: flaky(n=1), delay=0)\nreturn 1", ""), 0
+			flaky := func(call workflows.ToolCall) (string, error) {
+				if calls++; calls == 1 {
+					return answerFails("not yet")(call)
+				}
+				return answerLost(call)
+			}
+			before := newBench(t, source, `{}`, map[string]toolFunc{"flaky": flaky})
+			if _, failure := before.run(); failure == nil || failure.Error.Category != codes.CategoryOutcomeUnknown {
+				t.Fatalf("it ended with %+v", failure)
+			}
+			journal := before.journal()
+			plan := perduretest.Must(history.PlanResume("scripted/test", "execution", &journal, history.ResumeRequest{Otherwise: said}, nil))(t)
+			after := newBench(t, source, `{}`, nil)
+			after.input = plan.Input
+			if got, failure := after.run(); failure != nil || got != "1" {
+				t.Errorf("got %s, %+v", got, failure)
+			}
+			if diff := cmp.Diff(want, after.calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -109,7 +109,7 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		return nil, h.fail(ctx, path, call, &Error{Code: codes.UnknownTool, Category: codes.CategoryTool, Tool: call.Tool,
 			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started, or the definition does not list it in tools", path, call.Tool)})
 	}
-	if was, _ := h.run.journal.Earlier(path); was.Exact && was.Failure() != nil && was.Digest() == digestOf(call.Args) {
+	if was, _ := h.run.journal.Earlier(path); was.Exact && was.Failure() != nil && was.Digest() == record.DigestOf(call.Args) {
 		return nil, h.fail(ctx, path, call, was.Failure())
 	}
 	if n := record.PayloadSize(call.Args); n > MaxResultSize {
@@ -139,14 +139,14 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 // execution after this one.
 func (h *scriptHost) fail(ctx workflow.Context, path StepPath, call script.ToolCall, e *Error) *script.Error {
 	made, _ := h.run.journal.At(path).Kind.(record.Call)
-	made.Digest, made.Tool, made.Error = cmp.Or(made.Digest, digestOf(call.Args)), call.Tool, e
+	made.Digest, made.Tool, made.Error = cmp.Or(made.Digest, record.DigestOf(call.Args)), call.Tool, e
 	return h.noteFailed(ctx, path, made, e)
 }
 
 // failWorkflow keeps the same of a call of a composite tool.
 func (h *scriptHost) failWorkflow(ctx workflow.Context, path StepPath, call script.WorkflowCall, e *Error) *script.Error {
 	child, _ := h.run.journal.At(path).Kind.(record.Child)
-	child.Digest, child.Error = cmp.Or(child.Digest, digestOf(call.Args)), e
+	child.Digest, child.Error = cmp.Or(child.Digest, record.DigestOf(call.Args)), e
 	return h.noteFailed(ctx, path, child, e)
 }
 

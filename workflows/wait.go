@@ -15,7 +15,7 @@ type waitKind struct{ view.StepKind }
 // begins, so that a run that continues as new does not wait anew.
 func (waitKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	r, n, at := s.run, s.Node, s.at
-	digest := digestOf([]byte(n.Step.For + "\x00" + n.Step.Until))
+	digest := record.DigestOf([]byte(n.Step.For + "\x00" + n.Step.Until))
 	w, ok := record.Found[record.Wait](r.journal, at.path, digest)
 	if failure := r.calls.room(ctx, at.path); failure != nil {
 		return Outcome{status: stepFailed, err: failure}

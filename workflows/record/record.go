@@ -9,6 +9,8 @@
 package record
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -17,6 +19,12 @@ import (
 
 // A StepPath reports where in a run something is executed.
 type StepPath = definitions.StepPath
+
+// DigestOf is the digest of a call's canonical arguments.
+func DigestOf(data json.RawMessage) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
 
 // An Entry is what is recorded at one step path.
 type Entry struct {

@@ -1,6 +1,9 @@
 package history
 
 import (
+	"cmp"
+	"math"
+
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
@@ -18,21 +21,17 @@ func (p repetition) has(path workflows.StepPath, e record.Entry) bool {
 	return p.within.Of(path) && p.from <= e.Order && e.Order <= p.to
 }
 
+// A scriptCall is what a script has called at a place; "" = with whatever arguments.
+type scriptCall struct {
+	site   workflows.StepPath
+	digest string
+}
+
 // findRepeated finds the failures after which scripts have repeated what failed
-// until it succeeded. Tried again, it would succeed at once, so that the script
-// would not come to where it has succeeded before: it would be done twice.
+// until it succeeded, or may have. Tried again, it would succeed at once, so that the
+// script would not come to where it has succeeded before: it would be done twice.
 func (r *planner) findRepeated() {
-	type call struct {
-		site   workflows.StepPath
-		digest string
-	}
-	succeeded := map[call]int{} // the order of the last time
-	for path, e := range r.was.Entries {
-		if e.Done() && !r.choice.undone[path] && r.ofScript(path) {
-			at := call{path.Site(), e.Digest()}
-			succeeded[at] = max(succeeded[at], e.Order)
-		}
-	}
+	reached := r.reached()
 	failed := map[workflows.StepPath]record.Entry{}
 	var repetitions []repetition
 	for path, e := range r.was.Entries {
@@ -40,7 +39,7 @@ func (r *planner) findRepeated() {
 			continue
 		}
 		failed[path] = e
-		if to := succeeded[call{path.Site(), e.Digest()}]; to > e.Order {
+		if to := max(reached[scriptCall{path.Site(), e.Digest()}], reached[scriptCall{path.Site(), ""}]); to > e.Order {
 			repetitions = append(repetitions, repetition{path.Around(), e.Order, to})
 		}
 	}
@@ -52,6 +51,42 @@ func (r *planner) findRepeated() {
 			delete(r.called, path) // which is left as it is
 		}
 	}
+}
+
+// reached are the calls that have succeeded or may have, or whose result is given now, with
+// the order of the last time. What was under way came after all that has ended.
+func (r *planner) reached() map[scriptCall]int {
+	reached := map[scriptCall]int{}
+	add := func(path workflows.StepPath, digest string, order int) {
+		if at := (scriptCall{path.Site(), digest}); r.ofScript(path) && !r.choice.undone[path] {
+			reached[at] = max(reached[at], order)
+		}
+	}
+	for path, e := range r.was.Entries {
+		if _, given := r.req.Results[path]; given || e.Done() || mayBeDone(e) {
+			add(path, e.Digest(), e.Order)
+		}
+	}
+	for path, u := range r.unknown {
+		e := r.was.Entries[path]
+		digest := e.Digest()
+		if digest == "" && u.Sent() != nil {
+			digest = record.DigestOf(u.Sent())
+		}
+		add(path, digest, cmp.Or(e.Order, math.MaxInt))
+	}
+	for path := range r.was.Input.EarlierUnknown {
+		add(path, r.was.Entries[path].Digest(), math.MaxInt)
+	}
+	return reached
+}
+
+// mayBeDone reports whether a call is to be decided, or a called run was stopped from
+// outside or is under way.
+func mayBeDone(e record.Entry) bool {
+	call, _ := e.Kind.(record.Call)
+	child, called := unfinished(e)
+	return call.OutcomeUnknown != nil || called && (child.Error == nil || child.Error.FromOutside())
 }
 
 func (r *planner) ofScript(path workflows.StepPath) bool {
