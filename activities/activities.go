@@ -22,10 +22,9 @@ type Caller interface {
 	Call(ctx context.Context, call backends.Call) (*backends.Result, error)
 }
 
-// A CallHistory returns how the call of a step, with its key, ended in earlier executions of
-// a run: with a result, with an unknown outcome, or neither if it was not sent. Only calls decided
-// after a time count.
-type CallHistory func(ctx context.Context, runID, execution string, path workflows.StepPath, key string, after time.Time) (result *workflows.ToolResult, unknown bool, err error)
+// A CallHistory returns what became of the call of a step, with its key, in earlier executions
+// of a run. Only calls decided after a time count.
+type CallHistory func(ctx context.Context, runID, execution string, path workflows.StepPath, key string, after time.Time) (workflows.CallBefore, error)
 
 // A HistorySize is how many bytes the history of an execution has.
 type HistorySize func(ctx context.Context, runID, execution string) (bytes int64, err error)
@@ -36,7 +35,7 @@ type Options struct {
 	// calls of runs that were started without permission rules; others fail.
 	Permits func(workflows.ToolCall) bool
 	// CallBeforeReset finds calls that a run made before it was reset. nil = unsafe calls of
-	// such a run have an unknown outcome.
+	// such a run have an unknown outcome, and keyed ones are made.
 	CallBeforeReset CallHistory
 	// LastAttempt and SentUnread look up how the attempt before ended. An unsafe call is
 	// then not repeated after a failure that no attempt reported, and a keyed call knows
@@ -121,7 +120,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	}
 	res, err := a.inTurn(ctx, attempt, check, alive, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
-		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
+		IdempotencyKey: attempt.Call.IdempotencyKey, KeyArgument: call.KeyArgument,
 		Caller:   backends.Caller{Name: call.Caller.Subject, Run: call.Caller.Forwarded},
 		Progress: func(p backends.Progress) { offer(progress, p) },
 		MaySend:  check.allow,

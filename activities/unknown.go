@@ -40,8 +40,7 @@ func (a *Activities) earlierAttempts(ctx context.Context, attempt workflows.Atte
 	if !attempt.Call.SearchHistory {
 		return attempt, nil, nil
 	}
-	result, err := a.beforeReset(ctx, attempt, info)
-	return attempt, result, err
+	return a.beforeReset(ctx, attempt, info)
 }
 
 // afterPrevious completes an attempt with the outcome of the one before, or returns an
@@ -139,17 +138,28 @@ func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, i
 }
 
 // beforeReset is the result of the call from before the run was reset; nil = the call can be
-// made.
-func (a *Activities) beforeReset(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
+// made. A keyed one is made with its key where that covers what is not known, and with
+// another one where what the step did was undone since: a backend that knows the key would
+// do nothing.
+func (a *Activities) beforeReset(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, *workflows.ToolResult, error) {
+	call, keyed := attempt.Call, attempt.Call.Effect == definitions.Keyed
 	if a.opts.CallBeforeReset == nil {
-		return nil, a.report(ctx)(attempt.SentBefore())
+		if keyed {
+			return attempt, nil, nil
+		}
+		return attempt, nil, a.report(ctx)(attempt.SentBefore())
 	}
-	result, unknown, err := a.opts.CallBeforeReset(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.StepPath, attempt.Call.IdempotencyKey, attempt.Call.Anew)
+	before, err := a.opts.CallBeforeReset(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, call.StepPath, call.IdempotencyKey, call.Anew)
 	switch {
 	case err != nil:
-		return nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))
-	case unknown:
-		return nil, a.report(ctx)(attempt.SentBefore())
+		return attempt, nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))
+	case before.Other, before.Unknown && !keyed:
+		return attempt, nil, a.report(ctx)(attempt.SentBefore())
+	case before.Unknown:
+		before.Result = nil
 	}
-	return result, nil
+	if keyed {
+		attempt.Call.IdempotencyKey = workflows.KeyAnew(call.IdempotencyKey, before.Anew)
+	}
+	return attempt, before.Result, nil
 }

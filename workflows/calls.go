@@ -188,7 +188,7 @@ func (cs *calls) toolCall(ctx workflow.Context, q request, key string) ToolCall 
 		Decided: workflow.Now(ctx), Waits: q.waits, Unread: cs.holds.isUnread(q.path),
 		Beside: cs.program.Beside(q.path), Parent: cs.wantedBy(q), Ends: cs.ends(ctx, q),
 	}
-	if !Repeatable(q.tool.Effect) {
+	if !Repeatable(q.tool.Effect) || q.tool.Effect == definitions.Keyed {
 		call.SearchHistory, call.Anew = cs.in.WasReset, q.anew
 		call.Execution = workflow.GetInfo(ctx).WorkflowExecution.RunID
 	}

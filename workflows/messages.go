@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -253,7 +254,7 @@ type ToolCall struct {
 	Limit          time.Duration      `json:"limit,omitempty"`         // of the call from when it is sent, where the backend has limits; 0 = the activity's own
 	MaxExpansion   int                `json:"maxResult,omitempty"`     // bytes of the output; 0 = MaxResultSize
 	SearchHistory  bool               `json:"searchHistory,omitempty"` // an earlier execution may have made the call: look for it in its history
-	Execution      string             `json:"execution,omitempty"`     // Temporal's ID of the one that has decided to call an unsafe tool; "" = that does not matter
+	Execution      string             `json:"execution,omitempty"`     // Temporal's ID of the one that has decided to call an unsafe or keyed tool; "" = that does not matter
 	Beside         []string           `json:"beside,omitempty"`        // content blocks that the output has beside structured content, by name
 	Anew           time.Time          `json:"anew,omitzero"`           // with SearchHistory: what was decided until then is known not to have been executed
 	Decided        time.Time          `json:"decided,omitzero"`        // when the run had seen what had happened to it and made up its mind, by Temporal's clock
@@ -261,6 +262,24 @@ type ToolCall struct {
 	Ends           time.Time          `json:"ends,omitzero"`           // when the run, or one above it, is over, whether it has noticed or not; zero = never, or the call undoes another
 	Unread         bool               `json:"unread,omitempty"`        // workers could not read the call; the last of them may have got it after it was made, which its history shows
 	Waits          bool               `json:"waits,omitempty"`         // the run shows that it waits for the backend, so the call is repeated without a report
+}
+
+// A CallBefore is what became of the call of a step before its run was reset. Neither a
+// result nor unknown: it can be made.
+type CallBefore struct {
+	Result  *ToolResult // nil = there is none
+	Unknown bool        // it may have been executed, or undone since, or the step has made another one
+	Other   bool        // and a key does not help: the step may have made another one, or it is not known whether what it did was undone
+	Anew    int         // how often what the step does was done after it was undone, this call included
+}
+
+// KeyAnew is the key of a call of a step that was done so often after it was undone, or of
+// one that undoes that, from the key of the first.
+func KeyAnew(key string, times int) string {
+	if times == 0 || key == "" {
+		return key
+	}
+	return idempotencyKey(key, "anew", strconv.Itoa(times))
 }
 
 // StepProgress is the last progress of the backend of a call under way. It is the

@@ -164,9 +164,10 @@ func workerLost(path record.StepPath, tool string) string {
 }
 
 // SentBefore is the failure of a call that is not made, since the run had made it
-// before it was reset, with an outcome that is unknown.
+// before it was reset, with an outcome that is unknown. No key helps: what the step did may
+// have been undone since, or done with other arguments.
 func (a Attempt) SentBefore() (e *Error, repeat bool) {
-	return a.unknown(a.error(codes.SentBefore, codes.CategoryTool, " was called before the run was reset"))
+	return a.error(codes.SentBefore, codes.CategoryOutcomeUnknown, " was called before the run was reset"+fmt.Sprintf(unknownWords, a.Call.Tool)), false
 }
 
 // TimedOut is the failure of a call whose time was up before an answer came: an

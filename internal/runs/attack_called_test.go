@@ -106,9 +106,9 @@ func TestAttackResetOfAnExecutionBefore(t *testing.T) {
 	made := calls.calls // until then
 	again := resetToItsBeginning(t, temporal, id, first.Execution)
 	for _, call := range made {
-		result, unknown, err := c.CallHistory().CallBeforeReset(t.Context(), string(id), again, call.StepPath, call.IdempotencyKey, time.Time{})
-		if err != nil || unknown || result == nil {
-			t.Errorf("%s: got %v, unknown %t, %v", call.StepPath, result, unknown, err)
+		before, err := c.CallHistory().CallBeforeReset(t.Context(), string(id), again, call.StepPath, call.IdempotencyKey, time.Time{})
+		if err != nil || before.Unknown || before.Result == nil {
+			t.Errorf("%s: got %+v, %v", call.StepPath, before, err)
 		}
 	}
 }

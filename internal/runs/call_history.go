@@ -27,55 +27,57 @@ type CallHistory struct {
 // CallHistory returns that of the runs of c.
 func (c *Client) CallHistory() CallHistory { return CallHistory{c.archive, c.index} }
 
-// CallBeforeReset returns the outcome, in executions before the given one, of the call of a step
-// with a key: its result, that its outcome is unknown, or neither, so that it can be made.
-// One that the step made with other arguments is of unknown outcome: making both would do
-// twice what the step does once. What was decided until after is known not to have been
-// executed; zero = nothing is.
+// CallBeforeReset returns what became, in executions before the given one, of the call of a
+// step with a key. One that the step made with other arguments is of unknown outcome: making
+// both would do twice what the step does once. What was decided until after is known not to
+// have been executed; zero = nothing is.
 // After a reset, the run's own history lacks what followed the point of the reset, and,
 // if an execution was reset that others had followed, what these did.
-func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, path workflows.StepPath, key string, after time.Time) (result *workflows.ToolResult, unknown bool, err error) {
+func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, path workflows.StepPath, key string, after time.Time) (before workflows.CallBefore, err error) {
 	chains, err := c.chains(ctx, RunID(id))
 	if err != nil {
-		return nil, false, failure(ctx, "reading", RunID(id), err)
+		return before, failure(ctx, "reading", RunID(id), err)
 	}
-	undone, err := c.lastMade(ctx, RunID(id), chains, path.Undoes())
+	step := path.Undoes()
+	did, err := c.doings(ctx, RunID(id), chains, step)
 	if err != nil {
-		return nil, false, err
+		return before, err
 	}
+	undone := lastOf(did)
 	for _, chain := range chains {
 		made := &stepCalls{of: path, key: key, after: after}
 		if err := c.readUntil(ctx, RunID(id), chain, made, execution, ""); err != nil {
-			return nil, false, err
+			return before, err
 		}
 		f := made.fate(undone)
 		lost := chain[0].copied > 0 && after.IsZero() && f.call == nil // what it was reset from has been deleted
-		result, unknown = cmp.Or(result, f.result), unknown || f.unknown || lost
+		before.Result = cmp.Or(before.Result, f.result)
+		before.Unknown, before.Other = before.Unknown || f.unknown || lost, before.Other || f.other
+		if step == "" {
+			did = append(did, made.doings()...)
+		}
 	}
-	return result, unknown, nil
+	times, isUndone := timesAnew(did)
+	if before.Anew = times; isUndone && step == "" {
+		before.Anew++ // by this call
+	}
+	return before, nil
 }
 
-// lastMade is when a step made its last call in any of some chains. No step, "", makes none.
-func (c CallHistory) lastMade(ctx context.Context, id RunID, chains [][]execution, step workflows.StepPath) (last lastMade, err error) {
+// doings are what a step did and what undid it, in all of some chains, which may have some
+// executions in common. No step, "", did anything.
+func (c CallHistory) doings(ctx context.Context, id RunID, chains [][]execution, step workflows.StepPath) (all []doing, err error) {
 	if step == "" {
-		return last, nil
+		return nil, nil
 	}
 	for _, chain := range chains {
 		made := &stepCalls{of: step}
 		if err := c.readUntil(ctx, id, chain, made, "", ""); err != nil {
-			return last, err
+			return nil, err
 		}
-		here := made.last()
-		last = lastMade{later(last.completed, here.completed), later(last.possible, here.possible)}
+		all = append(all, made.doings()...)
 	}
-	return last, nil
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+	return all, nil
 }
 
 // SentUnread reports whether the call that has a key may have been executed before a
@@ -102,7 +104,7 @@ func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution,
 			break
 		}
 		for _, fact := range m.Facts {
-			if err := reads.add(fact); err != nil {
+			if err := reads.add(fact, m.At); err != nil {
 				return fmt.Errorf("reading event %d of run %s: %w", m.EventID, id, err)
 			}
 		}

@@ -42,7 +42,7 @@ func (s *script) look(c converter.DataConverter) (callFate, error) {
 	var err error
 	for _, m := range s.read(c) {
 		for _, fact := range m.Facts {
-			err = errors.Join(err, made.add(fact))
+			err = errors.Join(err, made.add(fact, m.At))
 		}
 	}
 	return made.fate(lastMade{}), err
@@ -150,6 +150,12 @@ func TestEarlier(t *testing.T) {
 			s.complete(s.call("a", "key"), `{}`)
 			s.complete(s.call("a", "other"), `{}`)
 		}, true, true},
+		{"undone, and made and undone with other arguments", func(s *script) {
+			s.complete(s.call("a", "key"), `{}`)
+			s.complete(s.call("a/compensate#1", "undo"), `{}`)
+			s.complete(s.call("a", "other"), `{}`)
+			s.complete(s.call("a/compensate#1", "undo"), `{}`)
+		}, false, true},
 		{"another step undone", func(s *script) {
 			s.complete(s.call("a", "key"), `{}`)
 			s.complete(s.call("ab/compensate#1", "undo"), `{}`)

@@ -72,7 +72,7 @@ steps:
 			return 1000 + len(g.Answers)
 		}},
 		{"call before", func() int {
-			_, _, err := c.CallHistory().CallBeforeReset(b.Context(), string(id), "", "", "of no call", time.Time{})
+			_, err := c.CallHistory().CallBeforeReset(b.Context(), string(id), "", "", "of no call", time.Time{})
 			return count(1000, err)
 		}},
 	}

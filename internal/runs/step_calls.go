@@ -14,7 +14,7 @@ import (
 type stepCalls struct {
 	of    workflows.StepPath // "" = only calls with the key
 	key   string
-	after time.Time // calls that were decided until then are not read
+	after time.Time // calls that were decided until then do not count
 	made  []*madeCall
 }
 
@@ -22,11 +22,13 @@ type stepCalls struct {
 // is another one.
 type madeCall struct {
 	call   *history.Call
-	key    string // "" = it called a run
+	at     time.Time // when it was put on its way
+	key    string    // "" = it called a run
 	path   workflows.StepPath
 	fate   fate
 	result *workflows.ToolResult // if it completed
 	again  bool                  // its last attempt followed one without a reported outcome
+	early  bool                  // it does not count
 }
 
 // A fate is what a call has come to.
@@ -43,10 +45,10 @@ const (
 
 // add takes a fact. A call that cannot be read may be the one that is looked for,
 // and one that was completed has a result: neither may be passed over.
-func (s *stepCalls) add(fact history.Fact) error {
+func (s *stepCalls) add(fact history.Fact, at time.Time) error {
 	switch f := fact.(type) {
 	case history.CallStarted:
-		return s.started(f)
+		return s.started(f, at)
 	case history.CallTried:
 		if m := s.find(f.Call); m != nil {
 			m.again = f.Number > 1 && !f.Before.KnownOutcome()
@@ -59,10 +61,10 @@ func (s *stepCalls) add(fact history.Fact) error {
 	return nil
 }
 
-func (s *stepCalls) started(f history.CallStarted) error {
+func (s *stepCalls) started(f history.CallStarted, at time.Time) error {
 	if f.Call.Type != workflows.CallToolName {
 		if s.of != "" && f.Call.Path == s.of {
-			s.made = append(s.made, &madeCall{call: f.Call, path: s.of})
+			s.made = append(s.made, &madeCall{call: f.Call, at: at, path: s.of})
 		}
 		return nil
 	}
@@ -71,8 +73,9 @@ func (s *stepCalls) started(f history.CallStarted) error {
 		return err
 	}
 	ofStep := s.of != "" && (call.StepPath == s.of || call.StepPath.Undoes() == s.of)
-	if (ofStep || call.IdempotencyKey == s.key) && (s.after.IsZero() || call.Decided.After(s.after)) {
-		s.made = append(s.made, &madeCall{call: f.Call, key: call.IdempotencyKey, path: call.StepPath})
+	if ofStep || call.IdempotencyKey == s.key {
+		early := !s.after.IsZero() && !call.Decided.After(s.after)
+		s.made = append(s.made, &madeCall{call: f.Call, at: at, key: call.IdempotencyKey, path: call.StepPath, early: early})
 	}
 	return nil
 }
@@ -120,7 +123,8 @@ func fateOf(f history.CallEnded) fate {
 type callFate struct {
 	call    *madeCall // the last one that counts; nil = none
 	result  *workflows.ToolResult
-	unknown bool // it may have been executed, or the step made another one
+	unknown bool // it may have been executed, or undone since, or the step made another one
+	other   bool // the key does not cover that: the step may have made another one, or it is not known whether what it did was undone
 }
 
 // fate is that of the call with the key. A call is made only if what was before is known,
@@ -128,31 +132,33 @@ type callFate struct {
 // step did that this call undoes.
 func (s *stepCalls) fate(undone lastMade) callFate {
 	var last, other, undo *madeCall
+	wasUndone := false // or may have been, since the last one
 	for _, m := range s.made {
 		switch {
-		case m.fate == unsent, m.fate == unread, m.key == "":
+		case m.early, m.fate == unsent, m.fate == unread, m.key == "":
 		case m.key == s.key:
-			last, other, undo = m, nil, nil
+			last, other, undo, wasUndone = m, nil, nil, false
 		case m.path == s.of:
 			other, undo = m, nil
 		default:
-			undo = m
+			undo, wasUndone = m, true
 		}
 	}
-	f := callFate{call: last, unknown: s.sentUnread()}
+	isUndone := undo != nil && undo.fate == completed
+	f := callFate{call: last, unknown: s.sentUnread(), other: other != nil && other.fate != failed && !isUndone}
 	if last != nil {
 		f.result, f.unknown = last.result, f.unknown || last.isOpen()
 	}
 	switch {
 	case last == nil:
-	case last.call.Started.Before(undone.completed): // it undid what the step did before
+	case last.at.Before(undone.completed): // it undid what the step did before
 		f.result, f.unknown = nil, false
-	case other == nil && undo != nil, f.result != nil && last.call.Started.Before(undone.possible):
-		f.result, f.unknown = nil, true
+	case wasUndone:
+		f.result, f.unknown, f.other = nil, true, f.other || other == nil && !isUndone
+	case f.result != nil && last.at.Before(undone.possible):
+		f.result, f.unknown, f.other = nil, true, true
 	}
-	if other != nil && other.fate != failed && (undo == nil || undo.fate != completed) {
-		f.unknown = true
-	}
+	f.unknown = f.unknown || f.other
 	return f
 }
 
@@ -163,7 +169,7 @@ func (m *madeCall) isOpen() bool { return m.fate == open || m.fate == sentBefore
 func (s *stepCalls) sentUnread() (may bool) {
 	for _, m := range s.made {
 		switch {
-		case m.key != s.key, m.fate == open:
+		case m.early, m.key != s.key, m.fate == open:
 		case m.fate == unread:
 			may = may || m.again
 		default:
@@ -177,17 +183,51 @@ func (s *stepCalls) sentUnread() (may bool) {
 // or may have; zero = there is none.
 type lastMade struct{ completed, possible time.Time }
 
-func (s *stepCalls) last() (last lastMade) {
+// A doing is a call that has done what a step does, or undone it, or may have.
+type doing struct {
+	at      time.Time
+	undoes  bool
+	certain bool
+}
+
+func (s *stepCalls) doings() (all []doing) {
 	for _, m := range s.made {
-		if m.path != s.of {
+		if m.fate == completed || m.fate == open {
+			all = append(all, doing{m.at, m.path != s.of, m.fate == completed})
+		}
+	}
+	return all
+}
+
+// lastOf is when a step began its last calls, by all that it made.
+func lastOf(all []doing) (last lastMade) {
+	for _, d := range all {
+		if d.undoes {
 			continue
 		}
-		if m.fate == completed {
-			last.completed = m.call.Started
-		}
-		if m.fate == completed || m.fate == open {
-			last.possible = m.call.Started
+		if last.possible = later(last.possible, d.at); d.certain {
+			last.completed = later(last.completed, d.at)
 		}
 	}
 	return last
+}
+
+// timesAnew is how often what a step does was done anew after it was undone, and whether it
+// is undone now.
+func timesAnew(all []doing) (times int, undone bool) {
+	slices.SortStableFunc(all, func(a, b doing) int { return a.at.Compare(b.at) })
+	for _, d := range all {
+		if undone && !d.undoes {
+			times++
+		}
+		undone = d.undoes
+	}
+	return times, undone
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

@@ -39,6 +39,8 @@ type notingBackend struct {
 	mu     sync.Mutex
 	calls  []string
 	losing string
+	keyed  map[string]bool // tools that do nothing where they know the key
+	keys   map[string]bool
 }
 
 // loses has it lose the answers of a tool from now on.
@@ -51,7 +53,12 @@ func (b *notingBackend) loses(tool string) {
 func (b *notingBackend) Call(_ context.Context, call backends.Call) (*backends.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.calls = append(b.calls, call.Tool)
+	if !b.keyed[call.Tool] || !b.keys[call.IdempotencyKey] {
+		b.calls = append(b.calls, call.Tool)
+	}
+	if b.keyed != nil {
+		b.keys[call.IdempotencyKey] = true
+	}
 	if call.Tool == "lost" || call.Tool == b.losing {
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Unknown, Err: errors.New("connection reset")}
 	}
@@ -228,6 +235,36 @@ func TestAttackResetOfAnUndoneCall(t *testing.T) {
 	}
 }
 
+// What was undone before a reset and is done again, and what undoes that, has another key: a
+// backend that knows the key does nothing. What was neither undone nor done since is not sent.
+func TestAttackResetOfAnUndoneCallWithItsKey(t *testing.T) {
+	t.Parallel()
+	for _, keyed := range [][]string{{"make"}, {"undo"}, {"make", "undo"}} {
+		t.Run(strings.Join(keyed, " and "), func(t *testing.T) {
+			t.Parallel()
+			u := startUndoing(t, keyed...)
+			u.decline()
+			for times := 2; times < 4; times++ {
+				resetTo(t, u.temporal, string(u.id), "", "first task")
+				if keyed[0] != "make" { // a person decides whether an unsafe call is made again
+					nextEvent(t, u.door, u.id, &u.seq, runs.EventDone)
+					plan := perduretest.Must(u.door.Resumptions().Plan(t.Context(), u.id, history.ResumeRequest{Otherwise: runs.NotHappened}))(t)
+					perduretest.NoError(t, u.door.Resumptions().Execute(t.Context(), plan))
+				}
+				u.decline()
+				if diff := cmp.Diff(slices.Repeat([]string{"make", "undo"}, times), u.backend.made()); diff != "" {
+					t.Fatalf("calls (-want +got): %s", diff)
+				}
+			}
+			resetTo(t, u.temporal, string(u.id), "", "after the question")
+			u.decline()
+			if diff := cmp.Diff(slices.Repeat([]string{"make", "undo"}, 3), u.backend.made()); diff != "" {
+				t.Errorf("calls after a reset to behind the call (-want +got): %s", diff)
+			}
+		})
+	}
+}
+
 // What was undone is not undone again where an execution between did not do it anew.
 func TestAttackResetOfWhatWasUndone(t *testing.T) {
 	t.Parallel()
@@ -281,11 +318,11 @@ type undoing struct {
 	seq      int64 // of the last event that was seen
 }
 
-func startUndoing(t *testing.T) *undoing {
+func startUndoing(t *testing.T, keyed ...string) *undoing {
 	quiet := slog.New(slog.DiscardHandler)
 	c := startTemporal(t, quiet)
 	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
-	backend := &notingBackend{}
+	backend := &notingBackend{keyed: map[string]bool{}, keys: map[string]bool{}}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
@@ -295,6 +332,10 @@ func startUndoing(t *testing.T) *undoing {
 	tools := map[string]definitions.Tool{}
 	for _, name := range []string{"make", "undo"} {
 		tools[name] = definitions.Tool{Name: name, Backend: "be", Original: name}
+	}
+	for _, name := range keyed {
+		backend.keyed[name] = true
+		tools[name] = definitions.Tool{Name: name, Backend: "be", Original: name, Effect: definitions.Keyed}
 	}
 	started, err := door.Start(t.Context(), runs.StartRequest{Definition: def, Arguments: json.RawMessage(`{}`), Tools: tools})
 	if err != nil {
