@@ -142,7 +142,7 @@ type called struct {
 	id, tool string
 	path     StepPath
 
-	over bool // it has announced its end; only for an adopted run
+	over bool // it has announced its end, since it was adopted or reset
 }
 
 func newCalled(path StepPath, id, tool string) *called {
@@ -221,7 +221,13 @@ func (cs *children) childOptions(ctx workflow.Context, call *called, in *RunInpu
 
 // awaitChild waits for the end of a run that this one has started; ended is called then.
 func (cs *children) awaitChild(ctx workflow.Context, call *called, future workflow.ChildWorkflowFuture, ended func()) childEnd {
-	if cs.missedEnd(ctx, future) {
+	comes := func() bool { return future.IsReady() || call.over }
+	stopped := workflow.Await(ctx, comes) != nil
+	switch {
+	case stopped && !cs.endsSoon(ctx, comes):
+		ended()
+		return cs.adopt(ctx, call)
+	case !future.IsReady():
 		ended()
 		return cs.fetch(ctx, call, cs.maxValue())
 	}
@@ -241,15 +247,19 @@ func (cs *children) awaitChild(ctx workflow.Context, call *called, future workfl
 	return childEnd{call: call, ChildOutcome: outcome}
 }
 
-// missedEnd waits for a called run to end, or for this one to be stopped, and reports whether
-// it may have missed the end then. Temporal does not report that to an execution which was
-// reset to before it. A stop before the point of the reset was recorded without looking.
-func (cs *children) missedEnd(ctx workflow.Context, future workflow.Future) bool {
-	if !cs.in.WasReset {
-		return false
-	}
-	err := workflow.Await(ctx, future.IsReady)
-	return err != nil && workflow.GetVersion(ctx, "look for ends", workflow.DefaultVersion, 1) > workflow.DefaultVersion
+// endPatience is how long after a stop a called run may take until this one looks whether
+// Temporal still has something to report.
+const endPatience = 3 * time.Second
+
+// endsSoon reports whether the end of a called run comes soon after this one was stopped.
+// Temporal neither reports it, nor hands the stop down, to an execution that was reset to
+// before it, or where the called run was reset to a point of an execution before the one
+// that this one has started.
+func (cs *children) endsSoon(ctx workflow.Context, comes func() bool) bool {
+	wait, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	soon, _ := workflow.AwaitWithTimeout(wait, endPatience, comes) // is never cancelled
+	return soon
 }
 
 var (

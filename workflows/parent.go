@@ -102,12 +102,19 @@ func (p *parent) leave(ctx workflow.Context) {
 	for {
 		_ = workflow.Await(wait, func() bool { return p.pending == 0 }) // is never cancelled
 		p.signals.receiveNow(wait, AdoptSignal)
-		if !p.adopted || p.ends || p.gone {
+		if p.ends || p.gone || !p.mustReport(wait) {
 			return
 		}
 		p.ends = true
 		p.report(wait, ChildReport{Ends: true})
 	}
+}
+
+// mustReport reports whether the run above may have no other way to hear that this one
+// ends: it has adopted this one, or this one was reset, perhaps to a point of an execution
+// before the one for which that waits. What had ended before such a point has not reported.
+func (p *parent) mustReport(ctx workflow.Context) bool {
+	return p.adopted || p.in.WasReset && workflow.GetVersion(ctx, "report ends", workflow.DefaultVersion, 1) > workflow.DefaultVersion
 }
 
 // makeRoom waits for a workflow task that has room for what the run above gets, after

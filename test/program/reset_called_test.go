@@ -3,6 +3,7 @@
 package program_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -201,4 +202,67 @@ func TestAttackResetAfterTheCalledRunEnded(t *testing.T) {
 	if outcome := l.end(t, id); outcome.Status != runs.Completed || len(l.backend.of("below", "write")) != 1 {
 		t.Errorf("it ended with %+v, and wrote %v", outcome, l.backend.of("below", "write"))
 	}
+}
+
+// A run waits for a run that it has called, and of which somebody resets an execution that
+// came before: Temporal tells neither of the other. The run above hears how that ends, and
+// takes it along when it is cancelled.
+func TestAttackResetOfACalledRunBefore(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[string]runs.Status{"accept": runs.Completed, "cancel": runs.Cancelled} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			l := newStopLab(t)
+			l.called["below"] = define(t, "below", `steps: [{id: w, tool: write_1, OF}, {id: q, type: elicitation, message: Below?, timeout: 24h, dependsOn: [w]}]`)
+			id := l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: below}]"))
+			asked := l.asked(t, id, "")
+			below := runs.RunID(asked.Run)
+			first := l.execution(t, below)
+			perduretest.Must(l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: asked.ID, Action: "decline", By: "ada"}))(t)
+			l.end(t, id)
+			plan := perduretest.Must(l.door.Resumptions().Plan(t.Context(), id, history.ResumeRequest{}))(t)
+			perduretest.NoError(t, l.door.Resumptions().Execute(t.Context(), plan))
+			asked = l.asked(t, id, asked.ID)
+			resetTo(t, l.temporal, string(below), first, "first task")
+			if action == "cancel" {
+				perduretest.NoError(t, l.door.Cancel(t.Context(), id, ""))
+			} else {
+				until(t, "the question of the execution that was reset", func() bool {
+					run := perduretest.Must(l.door.Get(t.Context(), below))(t)
+					return len(run.Open()) > 0
+				})
+				perduretest.Must(l.door.Answer(t.Context(), below, runs.Answer{ElicitationID: "q#1", Action: action, By: "ada"}))(t)
+			}
+			for _, run := range []runs.RunID{below, id} {
+				if outcome := l.end(t, run); outcome.Status != want {
+					t.Errorf("%s ended with %+v", run, outcome)
+				}
+				l.replay(t, run)
+			}
+			if writes := l.backend.of("below", "write"); len(writes) != 1 {
+				t.Errorf("written %d times", len(writes))
+			}
+		})
+	}
+}
+
+// asked is the first open elicitation of a run but for the one with an ID.
+func (l *stopLab) asked(t *testing.T, id runs.RunID, but string) (asked runs.Elicitation) {
+	t.Helper()
+	until(t, "the question", func() bool {
+		run := perduretest.Must(l.door.Get(t.Context(), id))(t)
+		open := slices.DeleteFunc(run.Open(), func(e runs.Elicitation) bool { return e.ID == but })
+		if len(open) > 0 {
+			asked = open[0]
+		}
+		return len(open) > 0
+	})
+	return asked
+}
+
+// execution is the ID of the execution of a run that was started last.
+func (l *stopLab) execution(t *testing.T, id runs.RunID) string {
+	t.Helper()
+	d := perduretest.Must(l.temporal.DescribeWorkflowExecution(t.Context(), string(id), ""))(t)
+	return d.WorkflowExecutionInfo.Execution.RunId
 }
