@@ -29,10 +29,12 @@ type call struct {
 	tool  string
 	id    string // of the run
 
-	deeds   []deed
-	risk    map[string]int // by label of a step: how often a plan has said that it may be done twice
-	status  runs.Status    // in the end
-	suspect bool           // something is found
+	deeds  []deed
+	risk   map[string]int // by label of a step: how often a plan has said that it may be done twice
+	status runs.Status    // in the end
+	// statuses are those of all its runs in the end.
+	statuses map[string]runs.Status
+	suspect  bool // something is found
 }
 
 // A deed is what an operator did.
@@ -71,12 +73,24 @@ func (c *call) live(ctx context.Context) {
 			return
 		}
 		c.status = run.Status
+		c.noteStatuses(ctx)
 		if !run.EndedEarly() || resumed > 3 || c.rng.IntN(4) == 0 {
 			break
 		}
 		c.resume(ctx, c.id, false)
 	}
 	c.w.count("ended " + string(c.status))
+}
+
+// noteStatuses notes what has become of all runs.
+func (c *call) noteStatuses(ctx context.Context) {
+	c.statuses = map[string]runs.Status{}
+	tree, _ := c.w.tree(c.id)
+	for _, s := range tree {
+		if run, err := c.w.door.Get(ctx, runs.RunID(s.id)); err == nil {
+			c.statuses[s.id] = run.Status
+		}
+	}
 }
 
 // begin calls the tool, again with its key until there is a run.
@@ -136,7 +150,7 @@ func (c *call) harm(ctx context.Context) {
 		c.resume(ctx, s.id, c.rng.IntN(3) == 0)
 	case roll < 80: // there is nothing to resume
 	case roll < 88:
-		c.cancel(ctx, c.id)
+		c.cancel(ctx, c.id, "")
 	case roll < 92:
 		c.did(began, "cancel below", s.id, "", c.w.door.Cancel(ctx, runs.RunID(s.id), "by chance"))
 	case roll < 96:
@@ -147,9 +161,9 @@ func (c *call) harm(ctx context.Context) {
 }
 
 // cancel cancels the run, which then sends nothing more.
-func (c *call) cancel(ctx context.Context, id string) {
+func (c *call) cancel(ctx context.Context, id, why string) {
 	began := time.Now()
-	c.did(began, "cancel", id, "", c.w.door.Cancel(ctx, runs.RunID(id), "by chance"))
+	c.did(began, "cancel", id, why, c.w.door.Cancel(ctx, runs.RunID(id), "by chance"))
 }
 
 // reset resets the last execution of a run, or one before, to a random workflow task.
@@ -174,8 +188,13 @@ func (c *call) reset(ctx context.Context, s seen) {
 		return
 	}
 	point := points[c.rng.IntN(len(points))]
+	var exclude []enums.ResetReapplyExcludeType // what is not applied again
+	if c.rng.IntN(2) == 0 {
+		exclude = []enums.ResetReapplyExcludeType{enums.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL}
+	}
 	r, err := c.w.temporal.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: s.id, RunId: execution},
+		ResetReapplyExcludeTypes: exclude,
+		Namespace:                "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: s.id, RunId: execution},
 		Reason: "by chance", RequestId: fmt.Sprintf("%s-%d", c.about, time.Now().UnixNano()), WorkflowTaskFinishEventId: point,
 	})
 	what := "reset"
@@ -285,7 +304,9 @@ func (c *call) settle(ctx context.Context) bool {
 		}
 		if stage++; stage == 1 {
 			c.w.count("hung")
-			c.cancel(ctx, c.id)
+			why := c.w.waits(ctx, tree)
+			fmt.Printf("hung: %s of %s: %s\n", c.about, c.id, why)
+			c.cancel(ctx, c.id, why)
 			began = time.Now()
 			continue
 		}
@@ -315,6 +336,16 @@ func (c *call) settle(ctx context.Context) bool {
 func (c *call) open(ctx context.Context, id string) bool {
 	run, err := c.w.door.Get(ctx, runs.RunID(id))
 	return err == nil && run.Closed == nil
+}
+
+// waits says for what those runs of a tree wait that have not ended.
+func (w *world) waits(ctx context.Context, tree []seen) (text string) {
+	for _, s := range tree {
+		if run, err := w.door.Get(ctx, runs.RunID(s.id)); err == nil && run.Closed == nil {
+			text += fmt.Sprintf("%s %s %s %d; ", s.id, run.Status, run.WaitingFor, len(run.Open()))
+		}
+	}
+	return text
 }
 
 // hangs is after how long without a call a run hangs.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func (w *world) check() []string {
 	}
 	found := w.findings
 	for _, c := range w.calls {
-		broken := slices.Concat(c.twice(byCall[c.about]), c.afterCancel(byCall[c.about]), c.leftUndone(byCall[c.about]), c.notUndone(byCall[c.about]))
+		broken := slices.Concat(c.twice(byCall[c.about]), c.afterCancel(byCall[c.about]), c.knownKeys(byCall[c.about]), c.notUndone(byCall[c.about]))
 		c.suspect = c.suspect || len(broken) > 0
 		for _, b := range broken {
 			found = append(found, fmt.Sprintf("%s (%s): %s", c.about, c.id, b))
@@ -91,41 +92,58 @@ func (c *call) harmed(what ...string) bool {
 	})
 }
 
-// leftUndone finds what is not in effect though the run has completed: it was undone since.
-func (c *call) leftUndone(events []event) (broken []string) {
-	if c.status != workflows.Completed {
-		return nil
-	}
-	last := map[place]event{}
+// knownKeys finds what was sent in vain, as the backend knew its key: what was undone is to
+// be done, or what was done anew is to be undone.
+func (c *call) knownKeys(events []event) (broken []string) {
+	last, done := map[place]event{}, map[place]bool{}
 	for _, e := range events {
-		if e.What == executed || e.What == again {
-			last[place{e.Run, e.Step}] = e
+		switch p := (place{e.Run, e.Step}); e.What {
+		case executed:
+			done[p] = !undoers[e.Tool]
+			last[p] = e
+		case again:
+			last[p] = e
 		}
 	}
 	for p, e := range last {
-		if e.What == again && !undoers[e.Tool] && !c.inEffect(events, p) {
-			broken = append(broken, fmt.Sprintf("%s of step %s of %s was sent with the key with which it was undone", e.Tool, e.Step, e.Run))
+		undoes := undoers[e.Tool]
+		if e.What == again && done[p] == undoes && (undoes || c.status == workflows.Completed) {
+			broken = append(broken, fmt.Sprintf("%s of step %s of %s was sent in vain, with a key that is known", e.Tool, e.Step, e.Run))
 		}
 	}
 	slices.Sort(broken)
 	return broken
 }
 
-func (c *call) inEffect(events []event, p place) (done bool) {
+// notUndone finds what can be undone in runs that have not completed, and is not, where
+// operators have let runs go on: it was answered, and nobody has killed the process then.
+func (c *call) notUndone(events []event) (broken []string) {
+	if c.harmed("reset", "terminate", "resume") {
+		return nil
+	}
+	done := map[place]event{}
 	for _, e := range events {
-		if (place{e.Run, e.Step}) == p && e.What == executed {
-			done = !undoers[e.Tool]
+		if e.What == executed && e.Class != "read" {
+			done[place{e.Run, e.Step}] = e
 		}
 	}
-	return done
+	for p, e := range done {
+		early := c.statuses[e.Run] == workflows.Failed || c.statuses[e.Run] == workflows.Cancelled
+		if early && e.Fate == "" && c.w.author.undoable[item.ReplaceAllString(p.Step, "[{{.forEach.index}}]")] && !undoers[e.Tool] && !c.w.killedAt(e.At) {
+			broken = append(broken, fmt.Sprintf("%s of step %s of %s was not undone", e.Tool, e.Step, e.Run))
+		}
+	}
+	slices.Sort(broken)
+	return broken
 }
 
-// undoable are the tools of steps that have a compensation.
-var undoable = map[string]bool{"hold": true, "reserve": true}
+// item is the number of an item in a label.
+var item = regexp.MustCompile(`\[\d+\]$`)
 
-// notUndone finds what a run has left behind that failed, where nobody has reset, resumed or
-// terminated it, or decided to leave it.
-func (c *call) notUndone([]event) (broken []string) { return nil }
+// killedAt reports whether the process was killed about a time.
+func (w *world) killedAt(at time.Time) bool {
+	return slices.ContainsFunc(w.killed, func(k time.Time) bool { return k.After(at.Add(-time.Second)) && k.Before(at.Add(3*time.Second)) })
+}
 
 // figures says what was done in the storm.
 func (w *world) figures() string {

@@ -13,9 +13,9 @@ type object = map[string]any
 
 // An author writes random definitions. Names of steps are unique among all of them.
 type author struct {
-	rng *rand.Rand
-	// callees are the composite tools that the next one may call.
-	callees []string
+	rng      *rand.Rand
+	callees  []string        // composite tools that the next one may call
+	undoable map[string]bool // labels of steps that are undone; of items without their number
 }
 
 // How many definitions of each kind there are: tools begins with those that are called.
@@ -127,10 +127,9 @@ func (a *author) work(label string, reads []string) object {
 	s["arguments"] = args
 	undo := object{"arguments": arguments(label), "timeout": "20s", "onError": object{"action": "retry", "retryCount": 3, "retryDelay": "100ms"}}
 	switch s["tool"] {
-	case "be_hold":
+	case "be_hold", "be_reserve":
 		undo["tool"], s["compensate"] = a.pick("be_undo", "be_release"), undo
-	case "be_reserve":
-		undo["tool"], s["compensate"] = a.pick("be_undo", "be_release"), undo
+		a.undoable[label] = true
 	}
 	switch roll := a.rng.IntN(100); {
 	case roll < 30:
@@ -169,6 +168,7 @@ func (a *author) statement(label string) string {
 	case roll < 25:
 		return call
 	case roll < 50:
+		a.undoable[label] = true
 		return held
 	case roll < 58:
 		return fmt.Sprintf(`approve("Go on with %s?")`, label)
@@ -176,9 +176,14 @@ func (a *author) statement(label string) string {
 		return fmt.Sprintf(`try_call_tool("be_%s", of("%s"), "20s")`, a.pick("write", "hold"), label)
 	case roll < 78:
 		return fmt.Sprintf(`map_parallel(lambda i: call_tool("be_%s", of("%s[%%d]" %% i), "20s", policy(1, 0.1)), range(3), max = 2)`, a.pick("write", "order"), label)
-	case roll < 86:
+	case roll < 80:
+		return fmt.Sprintf(`attempt(lambda: within("400ms", lambda: call_tool("be_%s", of("%s"), "20s")))`, a.pick("write", "order"), label)
+	case roll < 82:
+		return fmt.Sprintf(`attempt(lambda: parallel([lambda: call_tool("be_write", of("%s_a"), "20s"), lambda: call_tool("be_hold", of("%s_b"), "20s", policy(undo = undo("be_undo", of("%s_b"), retries = 3, delay = 0.1)))]))`, label, label, label)
+	case roll < 87:
 		return fmt.Sprintf(`retry(lambda: call_tool("be_%s", of("%s"), "20s"), attempts = 3, delay = 0.1)`, a.pick("write", "hold"), label)
 	case len(a.callees) == 0:
+		a.undoable[label] = true
 		return held
 	case roll < 93:
 		return fmt.Sprintf(`call_workflow("%s", {"about": data["about"]})`, a.pick(a.callees...))

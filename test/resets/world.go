@@ -33,6 +33,7 @@ type world struct {
 	setting
 	dir    string
 	life   context.Context
+	author *author
 	list   []object // definitions
 	called []string // those that callers call
 
@@ -48,6 +49,7 @@ type world struct {
 	calls    []*call
 	findings []string
 	counts   map[string]int
+	killed   []time.Time
 }
 
 // Seen is what Temporal's index shows of a run.
@@ -62,8 +64,8 @@ func newWorld(ctx context.Context, s setting, dir string) (w *world, err error) 
 	if w.backend, err = newBackend(s.seed); err != nil {
 		return w, err
 	}
-	a := &author{rng: w.rng(1)}
-	w.list, w.called = a.write()
+	w.author = &author{rng: w.rng(1), undoable: map[string]bool{}}
+	w.list, w.called = w.author.write()
 	if _, err := parsed(w.list); err != nil {
 		return w, err
 	}
@@ -94,9 +96,13 @@ func (w *world) startDev() error {
 	for tool, class := range tools {
 		effects = append(effects, object{"tool": tool, "class": class})
 	}
+	backend := object{"name": "be", "transport": "streamable-http", "url": "http://" + w.backend.address + "/mcp", "effects": effects}
+	if w.seed%3 == 0 {
+		backend["limits"] = object{"concurrency": 4}
+	}
 	config, err := json.Marshal(object{
 		"quotas":         object{"openRuns": 1000000, "runsPerMinute": 1000000, "waitingRuns": 1000000, "requests": 100000},
-		"backends":       []object{{"name": "be", "transport": "streamable-http", "url": "http://" + w.backend.address + "/mcp", "effects": effects}},
+		"backends":       []object{backend},
 		"compositeTools": w.list,
 	})
 	if err != nil {
@@ -187,7 +193,10 @@ func (w *world) rage() error {
 func (w *world) kill(ctx context.Context, rng *rand.Rand) {
 	for w.kills > 0 && pause(ctx, w.kills/2+time.Duration(rng.Int64N(int64(w.kills)))) {
 		w.logf("kill -9")
-		w.count("kill -9")
+		w.mu.Lock()
+		w.counts["kill -9"]++
+		w.killed = append(w.killed, time.Now())
+		w.mu.Unlock()
 		err := w.dev.Kill()
 		if err == nil {
 			<-w.dev.Ended()
