@@ -155,6 +155,8 @@ func (a *Activities) beforeReset(ctx context.Context, attempt workflows.Attempt,
 		return attempt, nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))
 	case before.Other, before.Unknown && !keyed:
 		return attempt, nil, a.report(ctx)(attempt.SentBefore())
+	case before.Failure != nil && before.Result == nil && !before.Unknown:
+		return attempt, nil, a.report(ctx)(before.Failure, false)
 	case before.Unknown:
 		before.Result = nil
 	}

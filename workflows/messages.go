@@ -265,9 +265,10 @@ type ToolCall struct {
 }
 
 // A CallBefore is what became of the call of a step before its run was reset. Neither a
-// result nor unknown: it can be made.
+// result, nor a failure, nor unknown: it can be made.
 type CallBefore struct {
 	Result  *ToolResult // nil = there is none
+	Failure *Error      // with which it fails as it did: the script has made it once more after that; nil = it does not
 	Unknown bool        // it may have been executed, or undone since, or the step has made another one
 	Other   bool        // and a key does not help: the step may have made another one, or it is not known whether what it did was undone
 	Anew    int         // how often what the step does was done after it was undone, this call included

@@ -51,7 +51,7 @@ func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, 
 		}
 		f := made.fate(undone)
 		lost := chain[0].copied > 0 && after.IsZero() && f.call == nil // what it was reset from has been deleted
-		before.Result = cmp.Or(before.Result, f.result)
+		before.Result, before.Failure = cmp.Or(before.Result, f.result), cmp.Or(before.Failure, f.failure)
 		before.Unknown, before.Other = before.Unknown || f.unknown || lost, before.Other || f.other
 		if step == "" {
 			did = append(did, made.doings()...)

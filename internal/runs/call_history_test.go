@@ -37,8 +37,10 @@ func (s *script) giveUp(scheduled int64) {
 }
 
 // look reads what has become of the call with the key "key".
-func (s *script) look(c converter.DataConverter) (callFate, error) {
-	made := &stepCalls{of: "a", key: "key"}
+func (s *script) look(c converter.DataConverter) (callFate, error) { return s.lookFor(c, "a") }
+
+func (s *script) lookFor(c converter.DataConverter, path workflows.StepPath) (callFate, error) {
+	made := &stepCalls{of: path, key: "key"}
 	var err error
 	for _, m := range s.read(c) {
 		for _, fact := range m.Facts {
@@ -167,6 +169,50 @@ func TestEarlier(t *testing.T) {
 			tc.write(s)
 			e := perduretest.Must(s.look(converter.GetDefaultDataConverter()))(t)
 			if (e.result != nil) != tc.result || e.unknown != tc.unknown {
+				t.Errorf("got %+v", e)
+			}
+		})
+	}
+}
+
+// A call of a script that failed, and that the script has made once more after that, fails
+// again: the script comes to what it did then.
+func TestEarlierOfARepetition(t *testing.T) {
+	t.Parallel()
+	const first, second = "script/main:3", "script/main:3#2"
+	toolError := Error{Code: codes.ToolError, Category: codes.CategoryTool}
+	for _, tc := range []struct {
+		name           string
+		write          func(*script)
+		fails, unknown bool
+	}{
+		{"completed", func(s *script) { s.fail(s.call(first, "key"), toolError); s.complete(s.call(second, "2"), `{}`) }, true, false},
+		{"under way", func(s *script) { s.fail(s.call(first, "key"), toolError); s.call(second, "2") }, true, false},
+		{"after it was not sent", func(s *script) { s.fail(s.call(first, "key"), notSentError); s.complete(s.call(second, "2"), `{}`) }, true, false},
+		{"after it was stopped", func(s *script) { s.cancel(s.call(first, "key")); s.complete(s.call(second, "2"), `{}`) }, false, true},
+		{"failed again after a reset", func(s *script) {
+			s.fail(s.call(first, "key"), toolError)
+			s.complete(s.call(second, "2"), `{}`)
+			s.fail(s.call(first, "key"), toolError)
+		}, true, false},
+		{"known to have failed", func(s *script) { s.fail(s.call(first, "key"), toolError); s.fail(s.call(second, "2"), toolError) }, false, false},
+		{"undone", func(s *script) {
+			s.fail(s.call(first, "key"), toolError)
+			s.complete(s.call(second, "2"), `{}`)
+			s.complete(s.call(second+"/compensate#1", "undo"), `{}`)
+		}, false, false},
+		{"at another place", func(s *script) {
+			s.fail(s.call(first, "key"), toolError)
+			s.complete(s.call("script/main:4", "2"), `{}`)
+		}, false, false},
+		{"never made before", func(s *script) { s.complete(s.call(second, "2"), `{}`) }, false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := &script{}
+			tc.write(s)
+			e := perduretest.Must(s.lookFor(converter.GetDefaultDataConverter(), first))(t)
+			if (e.failure != nil) != tc.fails || e.unknown != tc.unknown || e.result != nil {
 				t.Errorf("got %+v", e)
 			}
 		})

@@ -1,6 +1,9 @@
 package runs
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -16,6 +19,9 @@ type stepCalls struct {
 	key   string
 	after time.Time // calls that were decided until then do not count
 	made  []*madeCall
+	// beside are the calls that a script has made at the same place at other times, and those
+	// that undo them.
+	beside []*madeCall
 }
 
 // A madeCall is a call, and what it has come to. One that a reset has put on its way again
@@ -29,6 +35,8 @@ type madeCall struct {
 	result *workflows.ToolResult // if it completed
 	again  bool                  // its last attempt followed one without a reported outcome
 	early  bool                  // it does not count
+	args   json.RawMessage
+	error  workflows.Error // with which it failed
 }
 
 // A fate is what a call has come to.
@@ -72,25 +80,30 @@ func (s *stepCalls) started(f history.CallStarted, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	m := &madeCall{call: f.Call, at: at, key: call.IdempotencyKey, path: call.StepPath, args: call.Arguments}
 	ofStep := s.of != "" && (call.StepPath == s.of || call.StepPath.Undoes() == s.of)
 	if ofStep || call.IdempotencyKey == s.key {
-		early := !s.after.IsZero() && !call.Decided.After(s.after)
-		s.made = append(s.made, &madeCall{call: f.Call, at: at, key: call.IdempotencyKey, path: call.StepPath, early: early})
+		m.early = !s.after.IsZero() && !call.Decided.After(s.after)
+		s.made = append(s.made, m)
+	} else if s.of.IsScriptCall() && cmp.Or(call.StepPath.Undoes(), call.StepPath).Site() == s.of.Site() {
+		s.beside = append(s.beside, m)
 	}
 	return nil
 }
 
 func (s *stepCalls) find(call *history.Call) *madeCall {
-	for _, m := range slices.Backward(s.made) {
-		if m.call == call {
-			return m
+	for _, list := range [][]*madeCall{s.made, s.beside} {
+		for _, m := range slices.Backward(list) {
+			if m.call == call {
+				return m
+			}
 		}
 	}
 	return nil
 }
 
 func (m *madeCall) ended(f history.CallEnded) error {
-	m.fate = fateOf(f)
+	m.fate, m.error = fateOf(f), f.Failure.Reported()
 	if m.fate != completed || m.key == "" {
 		return nil
 	}
@@ -123,8 +136,9 @@ func fateOf(f history.CallEnded) fate {
 type callFate struct {
 	call    *madeCall // the last one that counts; nil = none
 	result  *workflows.ToolResult
-	unknown bool // it may have been executed, or undone since, or the step made another one
-	other   bool // the key does not cover that: the step may have made another one, or it is not known whether what it did was undone
+	failure *workflows.Error // with which it fails again, since the script has repeated it after that
+	unknown bool             // it may have been executed, or undone since, or the step made another one
+	other   bool             // the key does not cover that: the step may have made another one, or it is not known whether what it did was undone
 }
 
 // fate is that of the call with the key. A call is made only if what was before is known,
@@ -158,8 +172,43 @@ func (s *stepCalls) fate(undone lastMade) callFate {
 	case f.result != nil && last.at.Before(undone.possible):
 		f.result, f.unknown, f.other = nil, true, true
 	}
+	if first := s.overcome(last); first != nil && (first.fate == failed || first.error.Code == codes.BackendUnavailable) {
+		f.failure = &first.error
+	} else if first != nil {
+		f.other = true
+	}
 	f.unknown = f.unknown || f.other
 	return f
+}
+
+// overcome is the first failure of the call of a script with the key, of which last is the
+// last one, if the script has made the same call at the same place after that, and what this
+// did is not undone: made again, the call would do it twice. nil = there is none.
+func (s *stepCalls) overcome(last *madeCall) *madeCall {
+	if last != nil && last.fate != failed {
+		return nil
+	}
+	i := slices.IndexFunc(s.made, func(m *madeCall) bool {
+		return !m.early && m.key == s.key && (m.fate == failed || m.fate == unsent)
+	})
+	if i < 0 {
+		return nil
+	}
+	first := s.made[i]
+	repeats := func(m *madeCall) bool {
+		return (m.fate == completed || m.isOpen()) && m.path.Undoes() == "" && !m.at.Before(first.at) && bytes.Equal(m.args, first.args) && !s.undone(m)
+	}
+	if slices.ContainsFunc(s.beside, repeats) {
+		return first
+	}
+	return nil
+}
+
+// undone reports whether what a call beside did was undone after it.
+func (s *stepCalls) undone(m *madeCall) bool {
+	return slices.ContainsFunc(s.beside, func(u *madeCall) bool {
+		return u.path.Undoes() == m.path && u.fate == completed && u.at.After(m.at)
+	})
 }
 
 func (m *madeCall) isOpen() bool { return m.fate == open || m.fate == sentBefore }

@@ -36,11 +36,12 @@ import (
 // notingBackend executes every call, and loses the answers of the tool lost and of those that
 // it is to lose.
 type notingBackend struct {
-	mu     sync.Mutex
-	calls  []string
-	losing string
-	keyed  map[string]bool // tools that do nothing where they know the key
-	keys   map[string]bool
+	mu      sync.Mutex
+	calls   []string
+	losing  string
+	failing int             // so many calls fail, before the others do something
+	keyed   map[string]bool // tools that do nothing where they know the key
+	keys    map[string]bool
 }
 
 // loses has it lose the answers of a tool from now on.
@@ -53,6 +54,9 @@ func (b *notingBackend) loses(tool string) {
 func (b *notingBackend) Call(_ context.Context, call backends.Call) (*backends.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.failing--; b.failing >= 0 {
+		return &backends.Result{IsError: true}, nil
+	}
 	if !b.keyed[call.Tool] || !b.keys[call.IdempotencyKey] {
 		b.calls = append(b.calls, call.Tool)
 	}
@@ -179,15 +183,8 @@ func (b *heldBackend) Call(ctx context.Context, call backends.Call) (*backends.R
 // Temporal has what was under way there executed again, and the call is not made.
 func TestAttackResetOfACallUnderWay(t *testing.T) {
 	t.Parallel()
-	quiet := slog.New(slog.DiscardHandler)
-	c := startTemporal(t, quiet)
-	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
 	backend := &heldBackend{release: make(chan struct{})}
-	w := worker.New(c, workflows.TaskQueue, worker.Options{})
-	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
-	perduretest.NoError(t, w.Start())
-	t.Cleanup(w.Stop)
+	c, door := resetLab(t, backend)
 	def := define(t, "reset", `steps: [{id: slow, tool: slow}, {id: quick, tool: quick}, {id: f, type: elicitation, message: First?, dependsOn: [quick], timeout: 24h},
 		{id: g, type: elicitation, message: "Go on with {{.steps.slow.output.n}}?", dependsOn: [slow], timeout: 24h}]`)
 	tools := map[string]definitions.Tool{}
@@ -232,6 +229,32 @@ func TestAttackResetOfAnUndoneCall(t *testing.T) {
 	u.decline()
 	if diff := cmp.Diff([]string{"make", "undo", "make", "undo"}, u.backend.made()); diff != "" {
 		t.Errorf("calls (-want +got): %s", diff)
+	}
+}
+
+// What a script has repeated until it succeeded is not made again after a reset where it had
+// failed: that would succeed now.
+func TestAttackResetOfARepeatedCall(t *testing.T) {
+	t.Parallel()
+	for name, effect := range map[string]definitions.Effect{"unsafe": definitions.Unsafe, "keyed": definitions.Keyed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backend := &notingBackend{failing: 1}
+			c, door := resetLab(t, backend)
+			def := define(t, "reset", `script: "retry(lambda: be.make(), delay=0)\nreturn 1"`)
+			tools := map[string]definitions.Tool{"be_make": {Name: "be_make", Backend: "be", Original: "make", Effect: effect}}
+			started := perduretest.Must(door.Start(t.Context(), runs.StartRequest{Definition: def, Arguments: json.RawMessage(`{}`), Tools: tools}))(t)
+			var seq int64
+			for range 3 {
+				if done := nextEvent(t, door, started.ID, &seq, runs.EventDone); done.Outcome.Failure != nil {
+					t.Fatalf("it failed: %+v", done.Outcome.Failure)
+				}
+				if diff := cmp.Diff([]string{"make"}, backend.made()); diff != "" {
+					t.Fatalf("calls (-want +got): %s", diff)
+				}
+				resetTo(t, c, string(started.ID), "", "first task")
+			}
+		})
 	}
 }
 
@@ -319,15 +342,8 @@ type undoing struct {
 }
 
 func startUndoing(t *testing.T, keyed ...string) *undoing {
-	quiet := slog.New(slog.DiscardHandler)
-	c := startTemporal(t, quiet)
-	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
 	backend := &notingBackend{keyed: map[string]bool{}, keys: map[string]bool{}}
-	w := worker.New(c, workflows.TaskQueue, worker.Options{})
-	workflows.Register(w, trust)
-	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
-	perduretest.NoError(t, w.Start())
-	t.Cleanup(w.Stop)
+	c, door := resetLab(t, backend)
 	def := define(t, "reset", `steps: [{id: make, tool: make, compensate: {tool: undo}}, {id: g, type: elicitation, message: Go on?, dependsOn: [make], timeout: 24h}]`)
 	tools := map[string]definitions.Tool{}
 	for _, name := range []string{"make", "undo"} {
@@ -342,6 +358,20 @@ func startUndoing(t *testing.T, keyed ...string) *undoing {
 		t.Fatal(err)
 	}
 	return &undoing{t: t, temporal: c, door: door, backend: backend, id: started.ID}
+}
+
+// resetLab has a Temporal, and a worker that looks into histories and calls a backend.
+func resetLab(t *testing.T, backend activities.Caller) (client.Client, *runs.Client) {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	c := startTemporal(t, quiet)
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
+	w := worker.New(c, workflows.TaskQueue, worker.Options{})
+	workflows.Register(w, trust)
+	activities.Register(w, activities.New(backend, quiet, activities.Options{CallBeforeReset: door.CallHistory().CallBeforeReset}))
+	perduretest.NoError(t, w.Start())
+	t.Cleanup(w.Stop)
+	return c, door
 }
 
 // decline answers the gate and waits for the end of the run.
