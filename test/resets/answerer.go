@@ -21,26 +21,33 @@ type answerer struct {
 func (a *answerer) work(ctx context.Context) {
 	for pause(ctx, 200*time.Millisecond) {
 		list, done := context.WithTimeout(ctx, 5*time.Second)
-		waiting, _ := a.w.door.List(list, runs.Filter{Waiting: true, Limit: 200}) // it is being started
+		waiting, _ := a.w.door.List(list, runs.Filter{Called: true, Waiting: true, Limit: 200}) // it is being started
 		stopped, _ := a.w.door.List(list, runs.Filter{Called: true, Status: runs.Quarantined, Limit: 200})
 		done()
 		for _, run := range stopped {
 			_ = a.w.door.Release(ctx, run.ID, "op", "it was killed by chance") // it is looked at again
 		}
 		for _, run := range waiting {
-			if c := a.w.callOf(string(run.ID)); c != nil {
+			if c := a.w.asks(run.ID); c != nil {
 				a.answer(ctx, c, run)
 			}
 		}
 	}
 }
 
-// callOf is the call of a run.
-func (w *world) callOf(id string) *call {
+// asks is the call of a run that asks by itself: no other has called it, or none of those
+// above is under way any more. nil = it does not, or is not known yet.
+func (w *world) asks(id runs.RunID) *call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	top := w.seen[string(id)]
+	for top != nil && top.parent != "" {
+		if top = w.seen[top.parent]; top != nil && len(top.open) > 0 {
+			return nil
+		}
+	}
 	for _, c := range w.calls {
-		if c.id == id {
+		if top != nil && c.id == top.id {
 			return c
 		}
 	}
