@@ -22,12 +22,25 @@ func checkBulk(rate float64, limit int) error {
 	return nil
 }
 
-// noteOthers says with which --query a bulk command reaches the open runs beyond --limit,
-// however many of a list stay open. The index lists those that began last first.
-func noteOthers(c *console, limit int, query string, list []runs.Run) {
-	first := slices.MinFunc(list, func(a, b runs.Run) int { return a.Began.Compare(b.Began) }).Began
-	query = fmt.Sprintf("(%s) AND StartTime <= '%s'", query, first.UTC().Format(time.RFC3339Nano))
-	c.notef("more runs match than --limit %d; repeat the command for the others then with\n  --query %s", limit, view.ShellWord(query))
+// matching are the open runs that a bulk command is for: those of a filter, limit of them
+// at most. Where there are more, it notes with which --query a repetition reaches these,
+// however many of the list stay open, and returns it as others.
+func matching(ctx context.Context, c *console, rc *runs.Client, f runs.Filter, query string, limit int) (list []runs.Run, others string, err error) {
+	f.Limit = limit + 1
+	list, err = rc.List(ctx, f)
+	if err != nil || len(list) <= limit {
+		return list, "", err
+	}
+	list, others = cut(list, limit, query)
+	c.notef("more runs match than --limit %d; repeat the command for the others then with\n  --query %s", limit, view.ShellWord(others))
+	return list, others, nil
+}
+
+// cut takes limit of more runs, and makes the query for the others. The index lists those
+// that began last first, by the execution with which a run has continued as new.
+func cut(list []runs.Run, limit int, query string) (kept []runs.Run, others string) {
+	slices.SortStableFunc(list, func(a, b runs.Run) int { return b.Began.Compare(a.Began) })
+	return list[:limit], fmt.Sprintf("(%s) AND StartTime <= '%s'", query, list[limit].Began.UTC().Format(time.RFC3339Nano))
 }
 
 // finishBulk prints what a command over many items has come to, as text or JSON. It is an

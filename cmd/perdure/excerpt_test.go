@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -34,20 +33,5 @@ outgoingAuth:
 		if got := (excerpts{}).excerpt(definitions.Position{File: file, Line: line, Column: 3}); (got != "") != shown {
 			t.Errorf("line %d: %q", line, got)
 		}
-	}
-}
-
-func TestCheckBulk(t *testing.T) {
-	t.Parallel()
-	for _, bad := range []struct {
-		rate  float64
-		limit int
-	}{{0, 1}, {-1, 1}, {math.NaN(), 1}, {math.Inf(1), 1}, {1e-12, 1}, {1e12, 1}, {5, 0}, {5, -1}} {
-		if checkBulk(bad.rate, bad.limit) == nil {
-			t.Errorf("%v is taken", bad)
-		}
-	}
-	if err := checkBulk(5, 1000); err != nil {
-		t.Error(err)
 	}
 }

@@ -95,11 +95,7 @@ func (b *bulkAnswer) run(ctx context.Context) error {
 
 // forms are the open elicitations that the flags select, by form.
 func (b *bulkAnswer) forms(ctx context.Context) (forms []*askedForm, unreadable []runs.RunID, err error) {
-	list, err := b.client.List(ctx, runs.Filter{Waiting: true, Query: b.Query, Limit: b.Limit + 1})
-	if len(list) > b.Limit {
-		list = list[:b.Limit]
-		noteOthers(b.console, b.Limit, b.Query, list)
-	}
+	list, _, err := matching(ctx, b.console, b.client, runs.Filter{Waiting: true, Query: b.Query}, b.Query, b.Limit)
 	for _, run := range list {
 		if run.Unreadable != "" {
 			unreadable = append(unreadable, run.ID)

@@ -71,7 +71,16 @@ func TestAttackWorkerKiller(t *testing.T) {
 	k.kills(t, 5)
 	until(t, "it to be quarantined again", func() bool { return k.show(t, released).Status == runs.Quarantined })
 	k.mend(t, true)
-	k.must(t, "runs", "release", released)
+	until(t, "it to be listed as quarantined again", func() bool {
+		return strings.Contains(k.must(t, "runs", "list", "--status", "quarantined"), released)
+	})
+	many := []string{"runs", "release", "--query", "PerdureTool = 'killer'", "--reason", "mended"}
+	if out, err := k.try(t, many...); err == nil || !strings.Contains(out, "1 of killer (quarantined), such as "+released) || !strings.Contains(out, "nothing was done; check") {
+		t.Errorf("releasing many without a yes: %v\n%s", err, out)
+	}
+	if out := k.must(t, append(many, "--yes", "-o", "json")...); !strings.Contains(out, `"released": 1`) {
+		t.Errorf("releasing many: %s", out)
+	}
 	until(t, "it to complete", func() bool { return k.show(t, released).Status == runs.Completed })
 	k.wrote(t, "released", "released:before", "released:after")
 	logs := k.must(t, "runs", "logs", released)

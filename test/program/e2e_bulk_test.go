@@ -269,7 +269,7 @@ steps: [{id: approve, type: elicitation, message: "Go?"}]
 	if waiting := o.run(t, "runs", "list", "--waiting"); strings.Count(waiting, "approve") != 3 {
 		t.Errorf("after the refusals:\n%s", waiting)
 	}
-	if out, err := o.types(t, "perdure "+releases+" --limit 1 --yes 2> shown"); err != nil || !strings.Contains(out, "1 found, cancellation of 1 requested, 0 failed") {
+	if out, err := o.types(t, "perdure "+releases+" --limit 1 --yes -o json 2> shown"); err != nil || !strings.Contains(out, `"cancelled": 1`) || !strings.Contains(out, `"othersQuery": "(`) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	shown, err := os.ReadFile(filepath.Join(dir, "shown"))
@@ -278,11 +278,17 @@ steps: [{id: approve, type: elicitation, message: "Go?"}]
 		t.Fatalf("it shows\n%s, %v", shown, err)
 	}
 	until(t, "one to be cancelled", func() bool { return strings.Count(o.run(t, "runs", "list", "--status", "cancelled"), "release/") == 1 })
-	if out, err := o.types(t, "perdure runs cancel "+string(others[1])+" --yes -o json 2> shown"); err != nil || !strings.Contains(out, `"cancelled": 1`) {
+	if out, err := o.types(t, "perdure runs cancel "+string(others[1])+" --yes 2> shown"); err != nil || !strings.Contains(out, "1 found, cancellation requested: 1, errors: 0") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	until(t, "the other to be cancelled", func() bool { return strings.Count(o.run(t, "runs", "list", "--status", "cancelled"), "release/") == 2 })
 	if waiting := o.run(t, "runs", "list", "--waiting"); !strings.Contains(waiting, "deploy/") || strings.Contains(waiting, "release/") {
 		t.Errorf("what waits then:\n%s", waiting)
+	}
+	if out, err := o.types(t, `perdure runs terminate --query "PerdureTool = 'deploy'" --yes`); err != nil || !strings.Contains(out, "1 found, terminated: 1, errors: 0") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := o.types(t, `perdure runs fail --query "PerdureTool = 'deploy'" --yes`); err != nil || !strings.Contains(out, "0 found, failed: 0, errors: 0") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
