@@ -60,7 +60,7 @@ func errorResult(id runs.RunID, err error) *result {
 	case errors.Is(err, runs.ErrUnread):
 		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "the run has ended, and its result cannot be read at the moment, nothing is lost"
 	case errors.Is(err, runs.ErrNotFound):
-		e.Code, e.Category, e.Message = codes.RunNotFound, codes.CategoryValidation, "no such run of yours"
+		e.Code, e.Category, e.Message = codes.RunNotFound, codes.CategoryValidation, "no such run of yours: it belongs to another caller, or was deleted after its retention time"
 	}
 	return failure(e)
 }

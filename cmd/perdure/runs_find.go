@@ -42,7 +42,7 @@ func findRun(ctx context.Context, c *runs.Client, id string, among runs.Filter) 
 	case among.Waiting:
 		return "", fmt.Errorf("no run %q waits for an answer; see perdure runs list --waiting", id)
 	default:
-		return "", fmt.Errorf("run %q not found; see perdure runs list", id)
+		return "", fmt.Errorf("run %q not found; see perdure runs list. %s", id, c.Kept(ctx))
 	}
 }
 

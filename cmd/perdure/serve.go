@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -22,10 +23,11 @@ type roleFlags struct {
 	payloadFlags    `embed:""`
 	valueFlags      `embed:""`
 
-	Config      string        `help:"Configuration file." required:"" placeholder:"FILE"`
-	Definitions []string      `help:"Directory of definitions, reloaded when they change. Repeatable." placeholder:"DIR" sep:"none"`
-	Retention   time.Duration `help:"How long ended runs are kept, if this process creates the namespace." default:"720h"`
-	Grace       time.Duration `help:"How long requests and calls under way may take at a stop." default:"20s"`
+	Config          string        `help:"Configuration file." required:"" placeholder:"FILE"`
+	Definitions     []string      `help:"Directory of definitions, reloaded when they change. Repeatable." placeholder:"DIR" sep:"none"`
+	CreateNamespace bool          `help:"Create the namespace if Temporal has none of that name, instead of refusing to start." env:"PERDURE_CREATE_NAMESPACE"`
+	Retention       time.Duration `help:"How long ended runs are kept, with --create-namespace." default:"720h"`
+	Grace           time.Duration `help:"How long requests and calls under way may take at a stop." default:"20s"`
 }
 
 // trustFlags decide which answers runs accept.
@@ -37,8 +39,8 @@ const temporalHelp = `
 --address and --namespace name the Temporal, else the variables TEMPORAL_ADDRESS,
 TEMPORAL_NAMESPACE, TEMPORAL_API_KEY and TEMPORAL_TLS_… and the profiles of the
 temporal command do; the default is localhost:7233. If Temporal is not reachable,
-perdure waits for it. A missing namespace and missing search attributes are created
-if the credentials allow it.`
+perdure waits for it. Missing search attributes are created if the credentials allow
+it, a missing namespace with --create-namespace.`
 
 type gatewayCommand struct {
 	roleFlags    `embed:""`
@@ -138,7 +140,7 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	}
 	defer stop()
 	does := service.Role{
-		Sources: src, Loaded: found, Version: programVersion(), Retention: f.Retention, Database: f.Database, LargeValues: f.LargeValues,
+		Sources: src, Loaded: found, Version: programVersion(), Namespace: runs.Namespace{Register: f.CreateNamespace, Retention: f.Retention}, Database: f.Database, LargeValues: f.LargeValues,
 		Worker: r.worker, Grace: f.Grace, Telemetry: metrics, Logger: log,
 	}
 	if does.Listener, err = listen(r.listen, r.flag); err != nil {

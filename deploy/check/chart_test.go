@@ -43,7 +43,7 @@ payloadKeySecret: perdure-payload
 largeValues: true
 codec: {enabled: true, uiOrigin: "https://temporal.example.com", envFrom: [{secretRef: {name: callers}}], volumes: [{name: tokens, emptyDir: {}}], volumeMounts: [{name: tokens, mountPath: /run/tokens}]}
 builds: {current: v1.4.0, previous: [{id: v1.3.0, tag: 1.3.0}, {id: V1_2, tag: "1.2", replicas: 3}]}
-temporal: {apiKeySecret: perdure-temporal}
+temporal: {apiKeySecret: perdure-temporal, createNamespace: true}
 allowedHosts: [perdure.default.svc]
 definitions: {"deploy.yaml": "name: deploy\nsteps: []\n"}
 extraEnvFrom: [{secretRef: {name: backends}}]

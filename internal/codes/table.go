@@ -85,7 +85,7 @@ var table = []Entry{
 	{Code: Quota, Categories: []Category{CategoryLimit}, Retryable: true, Hint: "Wait as long as the message says, and call again.",
 		When: "the caller has reached a [quota](operations.md#quotas) of runs; nothing was started"},
 	{Code: RunNotFound, Categories: []Category{CategoryValidation}, Hint: "Look for the run in the list of your runs.",
-		When: "the run does not exist, or the caller may not see it"},
+		When: "the run does not exist, or no longer, since [runs are kept](operations.md#retention) for some time after their end; or the caller may not see it"},
 	{Code: TemplateFailed, Categories: []Category{CategoryTemplate},
 		When: "a template of a step failed, or gave nothing where a value is required"},
 	{Code: OutputFailed, Categories: []Category{CategoryTemplate},

@@ -75,6 +75,16 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 	return &found, err
 }
 
+// Kept says which namespace the runs are in, and for how long it keeps them.
+func (a *archive) Kept(ctx context.Context) string {
+	d, err := a.temporal.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: a.namespace})
+	retention := d.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
+	if err != nil || retention == 0 {
+		return fmt.Sprintf("Namespace %s keeps runs for its retention after their end", a.namespace)
+	}
+	return fmt.Sprintf("Namespace %s keeps runs for %gh after their end", a.namespace, retention.Hours())
+}
+
 // count counts runs; -1 = it is not known.
 func count(ctx context.Context, c client.Client, namespace, query string) int64 {
 	counted, err := c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: query})

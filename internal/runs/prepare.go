@@ -39,7 +39,9 @@ func SearchAttributes() map[string]string {
 // A Namespace is where runs shall live.
 type Namespace struct {
 	Name string // "" = default
-	// Retention of closed runs, if the namespace has to be made. 0 = 30 days.
+	// Register has it made if there is none: elsewhere that is a name that is misspelt.
+	Register bool
+	// Retention of closed runs, if the namespace is made. 0 = 30 days.
 	Retention time.Duration
 	// Logger gets what was made. nil = slog.Default().
 	Logger *slog.Logger
@@ -47,8 +49,8 @@ type Namespace struct {
 
 const defaultRetention = 30 * 24 * time.Hour
 
-// Prepare makes a namespace ready for runs: it registers it if there is none,
-// and adds the search attributes that it lacks. Several processes may do so at
+// Prepare makes a namespace ready for runs: it adds the search attributes that it lacks,
+// and registers it first if there is none and ns wants that. Several processes may do so at
 // the same time.
 //
 // An error that has ErrUnavailable in its chain may pass; any other one reports what a
@@ -79,6 +81,9 @@ func ensureNamespace(ctx context.Context, c client.Client, ns Namespace) error {
 		return nil
 	case !errors.As(err, &missing):
 		return unprepared(ctx, "looking for namespace "+ns.Name, err)
+	case !ns.Register:
+		return fmt.Errorf("namespace %s not found; correct --namespace or TEMPORAL_NAMESPACE, or create it with --create-namespace, or with: %s: %w",
+			ns.Name, creation(ns), ErrNotPermitted)
 	}
 	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace:                        ns.Name,
@@ -94,9 +99,14 @@ func ensureNamespace(ctx context.Context, c client.Client, ns Namespace) error {
 		return nil
 	case refused(err):
 		return fmt.Errorf("namespace %s not found, and Temporal does not let this program register it; "+
-			"register it with: temporal operator namespace create --namespace %s: %w: %w", ns.Name, ns.Name, ErrNotPermitted, err)
+			"register it with: %s: %w: %w", ns.Name, creation(ns), ErrNotPermitted, err)
 	}
 	return unprepared(ctx, "registering namespace "+ns.Name, err)
+}
+
+// creation is the command that registers a namespace.
+func creation(ns Namespace) string {
+	return fmt.Sprintf("temporal operator namespace create --namespace %s --retention %gh", ns.Name, ns.Retention.Hours())
 }
 
 // ensureSearchAttributes adds the search attributes that are missing, and waits

@@ -33,6 +33,11 @@ func TestPrepare(t *testing.T) {
 	}
 	defer server.Stop()
 
+	// A name that is misspelt registers nothing.
+	err = runs.Prepare(t.Context(), dialTeam(t, server), runs.Namespace{Name: "team"})
+	if !errors.Is(err, runs.ErrNotPermitted) || !strings.Contains(err.Error(), "namespace team not found; correct --namespace") || !strings.Contains(err.Error(), "create --namespace team --retention 720h") {
+		t.Errorf("without leave to register: %v", err)
+	}
 	humble := dialTeam(t, server, "RegisterNamespace")
 	mustRefuse(t, humble, "namespace team not found", "temporal operator namespace create --namespace team")
 
@@ -40,7 +45,7 @@ func TestPrepare(t *testing.T) {
 	for range 3 {
 		tc := dialTeam(t, server)
 		go func() { // what Temporal takes to know the namespace is no failure
-			prepared <- runs.Prepare(t.Context(), tc, runs.Namespace{Name: "team", Logger: slog.New(slog.DiscardHandler)})
+			prepared <- runs.Prepare(t.Context(), tc, runs.Namespace{Name: "team", Register: true, Logger: slog.New(slog.DiscardHandler)})
 		}()
 	}
 	for range 3 {
@@ -108,7 +113,7 @@ func prepare(ctx context.Context, c client.Client) error { return prepareNamed(c
 
 func prepareNamed(ctx context.Context, c client.Client, name string) error {
 	for {
-		err := runs.Prepare(ctx, c, runs.Namespace{Name: name, Logger: slog.New(slog.DiscardHandler)})
+		err := runs.Prepare(ctx, c, runs.Namespace{Name: name, Register: true, Logger: slog.New(slog.DiscardHandler)})
 		if !errors.Is(err, runs.ErrUnavailable) {
 			return err
 		}
@@ -122,7 +127,7 @@ func mustRefuse(t *testing.T, c client.Client, parts ...string) {
 
 func mustRefuseIn(t *testing.T, c client.Client, namespace string, parts ...string) {
 	t.Helper()
-	err := runs.Prepare(t.Context(), c, runs.Namespace{Name: namespace})
+	err := runs.Prepare(t.Context(), c, runs.Namespace{Name: namespace, Register: true})
 	if !errors.Is(err, runs.ErrNotPermitted) {
 		t.Fatalf("got %v, want not permitted", err)
 	}

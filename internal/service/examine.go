@@ -218,7 +218,7 @@ const minRetention = 24 * time.Hour
 
 func (x *examination) namespace(name string, at *runs.Inspection) {
 	if !at.Exists {
-		x.add("namespace", CheckFailed, "namespace "+name+" not found", "start a gateway or worker, which creates it if its credentials allow it, or run temporal operator namespace create --namespace %s", name)
+		x.add("namespace", CheckFailed, "namespace "+name+" not found", "check --namespace and TEMPORAL_NAMESPACE; to create it, start a gateway or worker with --create-namespace, or run temporal operator namespace create --namespace %s --retention 720h", name)
 		return
 	}
 	if at.Retention > 0 && at.Retention < minRetention {

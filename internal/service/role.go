@@ -29,7 +29,7 @@ type Role struct {
 	Version string         // of the program
 
 	Temporal    client.Options // of the connection
-	Retention   time.Duration  // of closed runs, if it registers the namespace
+	Namespace   runs.Namespace // how it is registered, if it may be
 	PayloadKeys *payloads.Keys // seal payloads of runs; nil = nothing is sealed
 	Keys        Keys
 
@@ -130,7 +130,9 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 		return Options{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
 	}
 	options.Temporal, options.Converter = tc, o.DataConverter
-	options.Prepare = prepareUntilDone(tc, o.HostPort, runs.Namespace{Name: o.Namespace, Retention: r.Retention, Logger: r.Logger})
+	ns := r.Namespace
+	ns.Name, ns.Logger = o.Namespace, r.Logger
+	options.Prepare = prepareUntilDone(tc, o.HostPort, ns)
 	return options, nil
 }
 

@@ -174,7 +174,7 @@ func (r *replicas) process(command, listen string, flags ...string) *process {
 		r.t.Fatal(err)
 	}
 	args := append([]string{command, "--config", "perdure.yaml", listen, address,
-		"--address", r.temporal.address, "--namespace", r.namespace, "--grace", "5s"}, flags...)
+		"--address", r.temporal.address, "--namespace", r.namespace, "--create-namespace", "--grace", "5s"}, flags...)
 	return &process{t: r.t, dir: r.dir, address: address, args: args, env: slices.Clone(r.temporal.env)}
 }
 

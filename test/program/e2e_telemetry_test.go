@@ -431,7 +431,7 @@ compositeTools:
 	}
 	gateway := &process{t: t, dir: dir, address: freeAddress(t), env: web.PairEnvironment(temporalKey(".perdure"))}
 	gateway.args = []string{"gateway", "--config", "perdure.yaml", "--listen", gateway.address, "--key-file", "key",
-		"--address", dev.Temporal, "--namespace", "idle", "--call-patience", "500ms"}
+		"--address", dev.Temporal, "--namespace", "idle", "--create-namespace", "--call-patience", "500ms"}
 	gateway.start()
 	if _, err := (toolCall{name: "retried"}).by(t.Context(), dial(t, "http://"+gateway.address+endpoint, modern, nil)); err != nil {
 		t.Fatal(err)

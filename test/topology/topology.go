@@ -213,7 +213,7 @@ func (p *Production) service(name string, program []string, command, listen stri
 		return nil, err
 	}
 	s := Service(address, slices.Concat(program, []string{command, "--config", p.cfg.ConfigFile, listen, address,
-		"--address", temporal, "--namespace", p.namespace(), "--key-file", p.KeyFile()}, flags, p.cfg.ServiceFlags)...)
+		"--address", temporal, "--namespace", p.namespace(), "--create-namespace", "--key-file", p.KeyFile()}, flags, p.cfg.ServiceFlags)...)
 	return s, p.prepare(name, s)
 }
 

@@ -47,6 +47,9 @@ capabilities: {drop: [ALL]}
 {{/* perdure.env: where Temporal and the database are, and what is kept where. */}}
 {{- define "perdure.env" -}}
 {{ include "perdure.temporalEnv" . }}
+{{- if .Values.temporal.createNamespace }}
+- {name: PERDURE_CREATE_NAMESPACE, value: "true"}
+{{- end }}
 {{- include "perdure.databaseEnv" . }}
 {{- if .Values.largeValues }}
 {{- $_ := required "largeValues: they are kept in a database, so database.urlSecret is needed" .Values.database.urlSecret }}
