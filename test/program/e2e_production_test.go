@@ -164,14 +164,17 @@ func execute(t *testing.T, pg *topology.PostgreSQL, database, statement string) 
 }
 
 // TestProduction starts what make prod-local starts, calls through its proxy in
-// each era, and looks at the pages of the proxy and of the Web UI.
+// each era, looks at the pages of the proxy and of the Web UI, and at what an operator
+// sees of runs in trouble.
 func TestProduction(t *testing.T) {
 	t.Parallel()
-	r := prepareBackend(t)
-	p := startProduction(t, r, topology.Config{})
+	l := prepareLooks(t)
+	l.start(t)
+	p := l.production
+	l.memory(t)
 	for _, version := range []string{legacy, modern} {
 		key := "production-" + version
-		r.completed(t, "review", key, keyed("review", key).must(t, dial(t, p.URL+endpoint, version, approves)))
+		l.completed(t, "review", key, keyed("review", key).must(t, dial(t, p.URL+endpoint, version, approves)))
 	}
 	for _, page := range []string{p.URL + "/approvals", p.UIURL + "/namespaces/default/workflows", p.UIURL + "/api/v1/namespaces/default/workflows"} {
 		response := perduretest.Must(http.Get(page))(t)
@@ -179,6 +182,14 @@ func TestProduction(t *testing.T) {
 		if response.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", page, response.Status)
 		}
+	}
+	for name, look := range map[string]func(*testing.T){
+		"Retry-After": l.retryAfter, "endless": l.endless, "large": l.large, "ends": l.ends, "terminated": l.terminated, "continued": l.continued,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			look(t)
+		})
 	}
 }
 
