@@ -221,7 +221,7 @@ func (c *templateCheck) ignoredTemplates(path, label string, value any) {
 
 var (
 	roots          = template.Roots
-	stepFields     = []string{"status", "output", "action", "content", "by", "at", "error"}
+	stepFields     = []string{"status", "output", "action", "content", "by", "at", "error", "reason"}
 	answerFields   = []string{"action", "content", "by", "at"} // of elicitations
 	callFields     = []string{"key", "arguments", "sent"}
 	workflowFields = []string{"id", "status", "step_count", "duration_ms", "start_time"}

@@ -51,6 +51,9 @@ func (s *Step) Content(output any) any {
 	}
 }
 
+// WhySkipped says why a step is skipped whose condition is false.
+func (s *Step) WhySkipped() string { return "its condition is false: " + s.Condition }
+
 // Refusals is the data of an elicitation for the steps after it, for each way in which
 // it is not accepted and they start all the same.
 func (s *Step) Refusals() []any {

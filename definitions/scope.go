@@ -6,22 +6,23 @@ import "time"
 // does not change it.
 type Scope struct {
 	Params   map[string]any // .params: the arguments of the call
-	Steps    map[string]any // .steps.ID: StepScope.Data of steps that have ended, by ID
+	Steps    map[string]any // .steps.ID: StepScope.Data of each step, by ID
 	Workflow WorkflowScope  // .workflow
 	ForEach  map[string]any // .forEach: the item under its name, index, and key of an object's member; nil outside of a forEach
 	Output   any            // .output: of the item in collect, of the step in compensate, of the tool of a probe; nil = none
 	Call     map[string]any // .call, in a probe: key, arguments, sent; nil = none
 }
 
-// A StepScope is the data of a step that has ended.
+// A StepScope is the data of a step.
 type StepScope struct {
-	Status  string    // completed, failed, skipped
+	Status  string    // completed, failed, skipped; of a step that has not ended pending, running, or stopped with its run
 	Output  any       // nil = none: every field of it is missing
 	Action  string    // of an elicitation: accept, decline, cancel, timeout; "" = none
 	Content any       // of an accepted elicitation, or of the defaultResults of another; of a tool, its ContentBlocks; nil = none
 	By      string    // who answered an elicitation; "" = unanswered, or unknown
 	At      time.Time // when it was answered or expired; zero = neither
 	Error   string    // of a failed step; "" = none
+	Reason  string    // of a skipped step; "" = none
 }
 
 // A WorkflowScope is the data of the run itself.
@@ -72,6 +73,9 @@ func (s StepScope) Data() map[string]any {
 	}
 	if s.By != "" {
 		data["by"] = s.By
+	}
+	if s.Reason != "" {
+		data["reason"] = s.Reason
 	}
 	if !s.At.IsZero() {
 		data["at"] = s.At.UTC().Format(time.RFC3339)

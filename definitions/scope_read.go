@@ -80,8 +80,9 @@ func (r *scopeReader) step(at string, value any) StepScope {
 		By:      r.text(at+".by", fields["by"]),
 		At:      r.time(at+".at", fields["at"]),
 		Error:   r.text(at+".error", fields["error"]),
+		Reason:  r.text(at+".reason", fields["reason"]),
 	}
-	if statuses := []string{"completed", "failed", "skipped"}; s.Status == "" {
+	if statuses := []string{"completed", "failed", "skipped", "pending", "running", "stopped"}; s.Status == "" {
 		s.Status = "completed"
 	} else if !slices.Contains(statuses, s.Status) {
 		r.errorf("%s.status %q is not known%s; known values: %s", at, s.Status, template.DidYouMean(s.Status, statuses), enumerate(statuses))

@@ -99,7 +99,7 @@ var failingTemplates = []string{
 // Templates that read a step that has ended.
 var stepTemplates = []string{
 	"{{.steps.D.status}}", "{{.steps.D.output.n}}", "{{.steps.D.output.text}}", "{{.steps.D.output.sub}}", "{{.steps.D.output.sub.z}} {{.steps.D.status}}", "{{.steps.D.action}}", "{{.steps.D.content}}", "{{.steps.D.content.text}}", "{{json .steps.D.content}}",
-	"{{if .steps.D.error}}failed{{else}}fine{{end}}", `{{(index .steps "D").status}}`, `{{index .steps "D" "output" "n"}}`, "{{default 0 .steps.D.output.n}}", "{{json .steps.D.output.sub}}", "{{with .steps.D}}{{.status}}{{end}}",
+	"{{if .steps.D.error}}failed{{else}}fine{{end}}", `{{(index .steps "D").status}}`, `{{index .steps "D" "output" "n"}}`, "{{default 0 .steps.D.output.n}}", "{{json .steps.D.output.sub}}", "{{with .steps.D}}{{.status}}{{end}}", "{{.steps.D.reason}}", `{{json .steps.D}}`,
 	"{{.steps.D.output.n}}-{{.params.n}}", "{{eq .steps.D.status \"completed\"}}",
 }
 

@@ -62,7 +62,7 @@ func (l *loop) execute(ctx workflow.Context) Outcome {
 	if !until.IsZero() {
 		l.deadlines.after(ctx, until, Summary(l.at.path, "timeout"), func() {
 			l.fail(stop, &Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Retryable: true,
-				Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit)})
+				Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit.Round(time.Millisecond))})
 		})
 		ctx = endsBy(ctx, until)
 	}

@@ -309,6 +309,18 @@ func TestResults(t *testing.T) {
 				  value: "{{range .steps.o.output.iterations}}{{range .output.iterations}}{{.output.v}};{{end}}{{end}}"}}}}`,
 			want: `{"v":"1;2;3;"}`,
 		},
+		{
+			name: "every step has a status, and a skipped one a reason",
+			source: `{name: a, description: d, steps: [
+				{id: a, tool: t, arguments: {all: "{{range $id, $s := .steps}}{{$id}} {{$s.status}} {{$s.reason}};{{end}}", n: "{{.workflow.step_count}}"}},
+				{id: b, tool: t, condition: "false", dependsOn: [a]},
+				{id: c, tool: t, dependsOn: [b], arguments: {all: "{{range $id, $s := .steps}}{{$id}} {{$s.status}} {{$s.reason}};{{end}}", n: "{{.workflow.step_count}}"}}],
+				output: {properties: {
+					a: {type: string, description: d, value: "{{.steps.a.output.all}} {{.steps.a.output.n}}"},
+					c: {type: string, description: d, value: "{{.steps.c.output.all}} {{.steps.c.output.n}}"},
+					n: {type: integer, description: d, value: "{{.workflow.step_count}}"}}}}`,
+			want: `{"a":"a running ;b pending ;c pending ; 0","c":"a completed ;b skipped its condition is false: false;c running ; 2","n":3}`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 )
 
-// A stepStatus is the state of a step. Templates see the last three.
+// A stepStatus is the state of a step.
 type stepStatus string
 
 const (
@@ -109,9 +109,9 @@ func templateError(n *definitions.Node, at place, err error) *Error {
 	return e
 }
 
-// scope is what templates see of a step that has ended.
+// scope is what templates see of a step.
 func (s *stepState) scope(n *definitions.Node) definitions.StepScope {
-	seen := definitions.StepScope{Status: string(s.status), Output: s.output, Content: n.Step.Content(s.output), Error: s.err}
+	seen := definitions.StepScope{Status: string(s.status), Output: s.output, Content: n.Step.Content(s.output), Error: s.err, Reason: s.why}
 	if a := s.answer; a != nil {
 		seen.Action, seen.By, seen.At = a.Action, a.AnsweredBy, a.At
 	}

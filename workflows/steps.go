@@ -24,7 +24,8 @@ type steps struct {
 	board        *board
 
 	states    map[string]*stepState
-	seen      map[string]any // by ID, what templates see of those that have ended
+	seen      map[string]any // by ID, what templates see of them
+	ended     int            // that have completed, failed or were skipped
 	unsettled int            // that have not settled
 	skipping  bool           // skip_remaining: nothing new starts
 
@@ -35,8 +36,10 @@ type steps struct {
 // newSteps makes each step wait for its turn.
 func newSteps(st steps) *steps {
 	st.states, st.seen, st.unsettled = map[string]*stepState{}, map[string]any{}, len(st.program.Steps)
+	pending := definitions.StepScope{Status: string(stepPending)}.Data()
 	for _, n := range st.program.Steps {
 		st.states[n.ID] = &stepState{status: stepPending, waits: len(n.Deps)}
+		st.seen[n.ID] = pending
 	}
 	for _, n := range st.program.Steps {
 		for _, id := range n.Deps {
@@ -70,9 +73,9 @@ func (st *steps) start(ctx workflow.Context, n *definitions.Node) {
 func (st *steps) settle(ctx workflow.Context, n *definitions.Node) (first *definitions.Node) {
 	st.unsettled--
 	ended := st.states[n.ID]
-	switch ended.status {
-	case stepCompleted, stepFailed, stepSkipped:
-		st.seen[n.ID] = ended.scope(n).Data()
+	st.seen[n.ID] = ended.scope(n).Data()
+	if ended.status != stepStopped {
+		st.ended++
 	}
 	for _, next := range ended.after {
 		s := st.states[next.ID]
@@ -108,13 +111,14 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 		return
 	}
 	s.status, s.started = stepRunning, true
+	st.seen[n.ID] = s.scope(n).Data()
 	out := st.attempt(ctx, n, place{path: StepPath(n.ID)})
 	s.status, s.output, s.answer = out.status, out.output, out.answer
 	if out.err != nil {
 		s.err = out.err.Message
 	}
 	if out.status == stepSkipped && out.answer == nil {
-		s.why = "its condition is false: " + n.Step.Condition
+		s.why = n.Step.WhySkipped()
 	}
 	st.skipping = st.skipping || out.skip
 	if out.status == stepFailed && !n.Continues {
@@ -212,7 +216,7 @@ func (st *steps) scope(ctx workflow.Context, status Status) *definitions.Scope {
 		Params: st.params,
 		Steps:  st.seen,
 		Workflow: definitions.WorkflowScope{
-			ID: st.id, Status: string(status), StepCount: len(st.seen),
+			ID: st.id, Status: string(status), StepCount: st.ended,
 			DurationMS: workflow.Now(ctx).Sub(st.started).Milliseconds(), StartTime: st.started,
 		},
 	}

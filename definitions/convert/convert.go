@@ -48,10 +48,16 @@ func Script(d *definitions.Definition, tools definitions.Tools) (string, error) 
 	if tools == nil {
 		tools = definitions.ToolsByName(nil)
 	}
-	c := &converter{program: program, tools: tools, params: "data", vars: map[string]string{}, taken: map[string]bool{}, plain: map[string]bool{}}
-	c.name()
+	c := newConverter(program, tools)
 	if err := c.convert(); err != nil {
 		return "", err
+	}
+	if c.readsReasons { // which the steps before give only where something reads them
+		c = newConverter(program, tools)
+		c.reasons = true
+		if err := c.convert(); err != nil {
+			return "", err
+		}
 	}
 	return c.header() + c.helpers() + "# The steps.\n\n" + c.out.String(), nil
 }
@@ -71,9 +77,18 @@ type converter struct {
 	out     strings.Builder
 	depth   int // forEach steps around the current one
 
+	reasons      bool // skipped steps give a reason
+	readsReasons bool // a template may read one
+
 	comments []string // for above the next line
 	mark     int      // len(comments) before the current template
 	reason   string   // why the current template has no expression
+}
+
+func newConverter(program *definitions.Program, tools definitions.Tools) *converter {
+	c := &converter{program: program, tools: tools, params: "data", vars: map[string]string{}, taken: map[string]bool{}, plain: map[string]bool{}}
+	c.name()
+	return c
 }
 
 // lacks is the error for something that cannot be converted.
@@ -251,6 +266,15 @@ func (c *converter) convert() error {
 // state is the result of a step.
 func (c *converter) state(id string) state { return state{c.vars[id], c.plain[id]} }
 
+// before are the states of the steps for which a step waits, by name.
+func (c *converter) before(n *definitions.Node) string {
+	states := make([]string, len(n.Deps))
+	for i, id := range n.Deps {
+		states[i] = starlarkText(id) + ": " + c.vars[id]
+	}
+	return strings.Join(states, ", ")
+}
+
 // isPlain reports whether a step is only a call, in order, that completes or ends the
 // run.
 func (c *converter) isPlain(n *definitions.Node) bool {
@@ -331,10 +355,13 @@ func (c *converter) runSteps() {
 	c.line(0, "})")
 	skips := slices.ContainsFunc(c.program.Definition.Steps, skipsRest)
 	for _, n := range c.program.Order() {
-		if skips {
-			c.line(0, "%s = steps[%s] or skipped(%s)", c.vars[n.ID], starlarkText(n.ID), literalOf(n.Step.Defaults()))
-		} else {
-			c.line(0, "%s = steps[%s]", c.vars[n.ID], starlarkText(n.ID))
+		switch state, defaults := "steps["+starlarkText(n.ID)+"]", literalOf(n.Step.Defaults()); {
+		case skips && c.reasons:
+			c.line(0, "%s = %s or not_started(%s, {%s})", c.vars[n.ID], state, defaults, c.before(n))
+		case skips:
+			c.line(0, "%s = %s or skipped(%s)", c.vars[n.ID], state, defaults)
+		default:
+			c.line(0, "%s = %s", c.vars[n.ID], state)
 		}
 	}
 	if c.mode() == definitions.FailLate {

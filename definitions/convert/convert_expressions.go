@@ -234,6 +234,7 @@ func (d *translation) step(path []string) (expression, bool) {
 		return expression{code: "None"}, true
 	}
 	rest := path[2:]
+	d.converter.readsReasons = d.converter.readsReasons || path[1] == "reason"
 	switch name := path[1]; {
 	case name == "content" && d.converter.givesBlocks(path[0]):
 		return d.cannot(".steps.%s.content", path[0])

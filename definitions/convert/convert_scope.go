@@ -70,6 +70,7 @@ func (d *dot) members(field, root string, paths [][]string) (string, error) {
 		case "steps":
 			var step state
 			step, ok = d.steps[name]
+			d.converter.readsReasons = d.converter.readsReasons || slices.ContainsFunc(paths, readsReason)
 			if code = step.whole(); ok && !step.plain && slices.ContainsFunc(paths, func(path []string) bool { return len(path) < 2 || !slices.Contains(stateFields, path[1]) }) {
 				code = fmt.Sprintf("seen(%s)", code)
 			}
@@ -96,8 +97,11 @@ func (d *dot) members(field, root string, paths [][]string) (string, error) {
 // readsContent reports whether a path below .steps may lead to the content of a step.
 func readsContent(path []string) bool { return len(path) < 2 || path[1] == "content" }
 
+// readsReason reports whether a path below .steps may lead to the reason of a step.
+func readsReason(path []string) bool { return len(path) < 2 || path[1] == "reason" }
+
 // stateFields are those of .steps.ID.
-var stateFields = []string{"status", "output", "error", "action", "content", "by", "at"}
+var stateFields = []string{"status", "output", "error", "action", "content", "by", "at", "reason"}
 
 // workflow is a field of the run.
 func (d *dot) workflow(name string) (expression, bool) {

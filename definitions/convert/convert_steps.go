@@ -51,7 +51,11 @@ func (c *converter) body(indent int, n *definitions.Node, d *dot) error {
 			return err
 		}
 		c.line(indent, "if %s:", negated(condition))
-		c.line(indent+1, "return skipped(%s)", defaults)
+		reason := ""
+		if c.reasons {
+			reason = ", " + starlarkText(s.WhySkipped())
+		}
+		c.line(indent+1, "return skipped(%s%s)", defaults, reason)
 	}
 	switch s.Type {
 	case definitions.ScriptStep:
@@ -246,7 +250,11 @@ func (c *converter) wrapped(n *definitions.Node) string {
 		f = fmt.Sprintf("goes_on(%s, %s, %s%s)", starlarkText(n.ID), f, defaults, ownWords(n))
 	}
 	if c.mode() != definitions.FailFast {
-		f = fmt.Sprintf("lets_others_end(%s, %s, %s%s)", starlarkText(n.ID), f, defaults, ownWords(n))
+		after := ""
+		if c.reasons {
+			after = ", after = " + literalOf(anys(n.Deps))
+		}
+		f = fmt.Sprintf("lets_others_end(%s, %s, %s%s%s)", starlarkText(n.ID), f, defaults, ownWords(n), after)
 	}
 	if skipsRest(n.Step) {
 		f = fmt.Sprintf("may_skip_rest(%s)", f)
