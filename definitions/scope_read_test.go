@@ -23,8 +23,8 @@ func TestDecodeScope(t *testing.T) {
 	_, err = DecodeScope([]byte(`{"parms": {}, "steps": {"a": {"outputt": 1, "status": "done"}, "b": 5}, "forEach": [], "workflow": {"step_count": "x", "start_time": "now"}}`))
 	want := `the context has no "parms" (did you mean "params"?); known keys: params, steps, forEach, workflow, output
 forEach must be an object, not an array
-steps.a has no "outputt" (did you mean "output"?); known keys: status, output, action, content, by, at, error
-steps.a.status "done" is not known; known values: completed, failed and skipped
+steps.a has no "outputt" (did you mean "output"?); known keys: status, output, action, content, by, at, error, reason
+steps.a.status "done" is not known; known values: completed, failed, skipped, pending, running and stopped
 steps.b must be an object, not a number
 workflow.step_count must be an integer, not a string
 workflow.start_time "now" is not a timestamp of RFC 3339`
