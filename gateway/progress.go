@@ -71,7 +71,7 @@ type StepState struct {
 	Path     runs.StepPath `json:"path"`
 	Status   string        `json:"status"`             // as above, or how the step ended, as runs show has it
 	What     string        `json:"what,omitempty"`     // the tool, the question, or the step's own message
-	Error    string        `json:"error,omitempty"`    // why it failed or, while it runs, why its last attempt did
+	Error    string        `json:"error,omitempty"`    // why it failed or was skipped or, while it runs, why its last attempt failed
 	Attempt  int           `json:"attempt,omitempty"`  // from 2: the number of the attempt under way
 	Progress float64       `json:"progress,omitempty"` // as its backend or script counts
 	Total    float64       `json:"total,omitempty"`    // 0 = unknown
@@ -87,7 +87,11 @@ func (s *report) step(e runs.Event) {
 	if e.StepEnded {
 		delete(s.running, e.StepPath)
 		state.Status, state.Error, state.Ended = e.StepStatus, e.StepError, e.At
-		s.notifyStep(fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus), state)
+		message := fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus)
+		if e.StepStatus == runs.StepSkipped {
+			message, state.Ended = message+": "+e.StepError, time.Time{}
+		}
+		s.notifyStep(message, state)
 		return
 	}
 	s.running[e.StepPath] = e.Activity
@@ -152,7 +156,7 @@ func (s *report) notifyStep(message string, step *StepState) {
 	}
 	switch {
 	case total == 0 || next <= total:
-	case s.counts: // it continues after all that it has counted
+	case s.counts || step != nil: // it continues after all that it has counted
 		total = 0
 	default:
 		s.x.out.comment()

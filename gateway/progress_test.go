@@ -173,6 +173,8 @@ func TestStepsForPrograms(t *testing.T) {
 		add(runs.Event{Kind: runs.EventStep, StepPath: "a", What: "be_a", StepStarted: began, At: began.Add(time.Second), StepEnded: true, StepStatus: "failed", StepError: "no room"})
 		e := runs.Elicitation{ID: "ask#1", StepPath: "ask", Message: "Write?", State: "answered", Action: "decline", Opened: began}
 		add(runs.Event{Kind: runs.EventClosed, Elicitation: &e, At: began.Add(time.Minute)})
+		add(runs.Event{Kind: runs.EventStep, StepPath: "b", StepEnded: true, StepStatus: "skipped", StepError: "no need", At: began.Add(time.Minute), Done: 2, Total: 2})
+		add(runs.Event{Kind: runs.EventStep, StepPath: "c", StepEnded: true, StepStatus: "skipped", StepError: "no need", At: began.Add(time.Minute), Done: 2, Total: 2})
 		p.complete(`{}`)
 	}})
 	stream := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "slow", `{}`, `{"progressToken":"t"}`)
@@ -181,6 +183,8 @@ func TestStepsForPrograms(t *testing.T) {
 		`"message":"a: attempt 2, since the one before failed: no room","_meta":%s"perdure/step":{"path":"a","status":"running","error":"no room","attempt":2}}}`,
 		`"message":"a: failed","_meta":%s"perdure/step":{"path":"a","status":"failed","what":"be_a","error":"no room","started":"2026-11-24T09:00:00Z","ended":"2026-11-24T09:00:01Z"}}}`,
 		`"message":"ask: declined","_meta":%s"perdure/step":{"path":"ask","status":"completed","what":"declined","started":"2026-11-24T09:00:00Z","ended":"2026-11-24T09:01:00Z"}}}`,
+		`"progress":2,"total":2,"message":"b: skipped: no need","_meta":%s"perdure/step":{"path":"b","status":"skipped","error":"no need"}}}`,
+		`"progress":2.5,"message":"c: skipped: no need","_meta":%s"perdure/step":{"path":"c","status":"skipped","error":"no need"}}}`, // beyond the total
 	} {
 		want = fmt.Sprintf(want, fmt.Sprintf(`{"perdure/run":{"id":%q,"status":"running"},`, w.runs.only(t)))
 		if m := stream.message(); !strings.HasSuffix(string(m.Params), want) {

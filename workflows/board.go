@@ -233,9 +233,12 @@ func (bd *board) does(n *definitions.Node) string {
 }
 
 // oneLine makes text fit into a cell of a table.
-func oneLine(s string) string {
+func oneLine(s string) string { return strings.ReplaceAll(shortLine(s), "|", "\\|") }
+
+// shortLine is the beginning of text, without line breaks.
+func shortLine(s string) string {
 	const limit = 300
-	s = strings.ReplaceAll(view.Line(s), "|", "\\|")
+	s = view.Line(s)
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}

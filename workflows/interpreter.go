@@ -149,7 +149,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	if why := r.failures.why(); why != nil {
 		return nil, r.fail(ctx, why)
 	}
-	result := &RunResult{Output: output, Errors: r.failures.survived()}
+	result := &RunResult{Output: output, Errors: r.failures.survived(), Skipped: r.steps.skipped()}
 	r.ledger.settleErrors(result)
 	r.board.publish(ctx, Completed)
 	r.parent.leave(ctx)
@@ -181,7 +181,7 @@ func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
 
 // fail compensates completed steps, and makes the error of the run.
 func (r *run) fail(ctx workflow.Context, why *Error) error {
-	f := &Failure{Error: *why}
+	f := &Failure{Error: *why, Skipped: r.steps.skipped()}
 	partial := newPartial()
 	r.steps.partial(partial)
 	r.children.addFailed(f, partial)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -335,6 +336,26 @@ func TestResults(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// The outcome of a run names its skipped steps and why they were, whether it completed or
+// failed; that of a called run does not.
+func TestSkippedSteps(t *testing.T) {
+	t.Parallel()
+	const completes = `{name: a, description: d, steps: [{id: one, tool: t}, {id: two, tool: t, condition: '{{eq 1 2 | printf "%v"}}'}]}`
+	var res workflows.RunResult
+	b := newBench(t, completes, `{}`, nil)
+	b.run()
+	perduretest.NoError(t, b.env.GetWorkflowResult(&res))
+	want := []workflows.SkippedStep{{ID: "two", Why: "its condition is false: {{eq 1 2 | printf \"%v\"}}"}}
+	if diff := cmp.Diff(want, res.Skipped); diff != "" {
+		t.Error(diff)
+	}
+	_, failure := newBench(t, `{name: a, description: d, failureMode: continue, steps: [{id: bad, tool: fail}, {id: after, tool: t, dependsOn: [bad]}]}`, `{}`, map[string]toolFunc{"fail": failing}).run()
+	want = []workflows.SkippedStep{{ID: "after", Why: "step bad did not succeed"}}
+	if diff := cmp.Diff(want, failure.Skipped); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -164,9 +164,17 @@ type RunResult struct {
 	Output json.RawMessage `json:"output"`           // null when every step was skipped
 	Errors []Error         `json:"errors,omitempty"` // of steps that failed under failureMode best_effort, in the order of failing
 
+	Skipped []SkippedStep `json:"skipped,omitempty"` // of a run that no step has called, in the order of the definition, maxSkipped at most
+
 	Effects *Effects `json:"effects,omitempty"` // of a run that a step has called; nil = none
 
 	Kept int `json:"kept,omitempty"` // bytes of the result of a run that a step has called, which is in its history only (see Kept); 0 = it is here
+}
+
+// A SkippedStep is a step of the definition that was skipped.
+type SkippedStep struct {
+	ID  string `json:"id"`
+	Why string `json:"why"` // one line, bounded in length
 }
 
 // A Failure is the detail of the application error with which a run fails.
@@ -182,6 +190,8 @@ type Failure struct {
 	// also by called runs that did not complete, as far as maxUndoneBelow has room.
 	Compensated   []StepPath `json:"compensated,omitempty"`
 	Uncompensated []StepPath `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
+
+	Skipped []SkippedStep `json:"skipped,omitempty"` // as of a RunResult
 
 	Effects *Effects `json:"effects,omitempty"` // calls that calling again would or might repeat, also of called runs; nil = none
 

@@ -242,6 +242,21 @@ func (st *steps) reports() []StepReport {
 	return reports
 }
 
+// maxSkipped bounds how many skipped steps the outcome of a run names.
+const maxSkipped = 100
+
+// skipped are the skipped steps for those who follow the run, to whom history does not show
+// them; none of a run that a step has called.
+func (st *steps) skipped() (skipped []SkippedStep) {
+	for _, n := range st.program.Steps {
+		s := st.states[n.ID]
+		if s.status == stepSkipped && st.in.Parent == nil && len(skipped) < maxSkipped {
+			skipped = append(skipped, SkippedStep{ID: n.ID, Why: shortLine(s.why)})
+		}
+	}
+	return skipped
+}
+
 // shown is where a step is, for a cell of a table.
 func (st *steps) shown(id string) string {
 	s := st.states[id]

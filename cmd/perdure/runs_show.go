@@ -69,6 +69,8 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 			return err
 		}
 		switch {
+		case e.Kind == runs.EventStep && e.StepStatus == runs.StepSkipped:
+			c.notef("  %s: %s: %s", e.StepPath, e.StepStatus, firstLine(e.StepError))
 		case e.Kind == runs.EventStep && e.StepEnded:
 			c.notef("  %s: %s", e.StepPath, e.StepStatus)
 		case e.Kind == runs.EventQuarantined:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // A span is text in one style (0 = none), without characters that cannot be seen.
@@ -156,6 +157,8 @@ func (n *stepNode) beside(status string) (out screenLine) {
 		add("waits for an answer", yellow)
 	case stepEnded(status) && n.asks:
 		add(view.Line(n.What), faint)
+	case status == runs.StepSkipped:
+		add("skipped: "+view.Line(n.Error), faint)
 	case stepEnded(status) && status != "completed" && status != "failed":
 		add(strings.ReplaceAll(view.Line(status), "_", " "), faint)
 	case !stepEnded(status):

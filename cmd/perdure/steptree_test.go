@@ -70,6 +70,7 @@ func TestStepTree(t *testing.T) {
 	}
 
 	tree.update(gateway.StepState{Path: "gate", Status: "completed", What: "accepted", Started: after(4), Ended: after(6)}, after(6))
+	tree.update(gateway.StepState{Path: "tell", Status: "skipped", Error: "its condition is false:\n{{.params.t}}"}, after(7))
 	tree.update(gateway.StepState{Path: "script/main:3", Status: gateway.StepSays, What: "copying (1 of 4)", Progress: 1, Total: 4}, after(7))
 	tree.stop("stopped")
 	want = `  ✓ info    repo_log   250ms
@@ -80,6 +81,7 @@ func TestStepTree(t *testing.T) {
     ✗ [1]   be_send    1s
       no such address[U+001B][2J
   ✓ gate               2s       accepted
+  – tell                        skipped: its condition is false: {{.params.t}}
   ⠋ script             3s       copying (1 of 4)
 `
 	if diff := cmp.Diff(want, linesText(tree.lines(80, 0, after(10)))); diff != "" {

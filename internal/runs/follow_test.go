@@ -172,7 +172,7 @@ func relay(ctx workflow.Context, in workflows.RunInput) (*workflows.RunResult, e
 	if err := tell(); err != nil {
 		return nil, err
 	}
-	return &workflows.RunResult{Output: json.RawMessage(`"relayed"`)}, nil
+	return &workflows.RunResult{Output: json.RawMessage(`"relayed"`), Skipped: []workflows.SkippedStep{{ID: "save", Why: "no need"}}}, nil
 }
 
 func TestFollowThroughContinueAsNew(t *testing.T) {
@@ -208,6 +208,7 @@ func TestFollowThroughContinueAsNew(t *testing.T) {
 		"step look read ended=true completed (1/3)",
 		"opened ask#1 open (1/3)",
 		"closed ask#1 answered decline (2/3)",
+		"step save  ended=true skipped (3/3)",
 		"done completed (3/3)",
 	}
 	if diff := cmp.Diff(want, tell(live)); diff != "" {

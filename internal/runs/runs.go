@@ -318,8 +318,8 @@ type Event struct {
 	StepPath     workflows.StepPath // EventStep, EventSaid
 	StepID, What string             // EventStep, EventSaid; What also EventQuarantined: why, and EventReleased: by whom
 	StepEnded    bool               // EventStep: false = it started
-	StepStatus   string             // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials, held
-	StepError    string             // EventStep that ended: why it failed; "" = it did not
+	StepStatus   string             // EventStep that ended: completed, failed, skipped, cancelled, timed_out, needs_credentials, held
+	StepError    string             // EventStep that ended: why it failed, or was skipped; "" = neither
 	StepStarted  time.Time          // EventStep: when, by the clock of Temporal
 	Activity     string             // EventStep that started: ID of the activity that makes the call, as StepProgress has it; "" = none
 
@@ -374,6 +374,10 @@ type Decision struct {
 	Means  Meaning // of the answer that won, where that is more than its action
 	Run    *Run    // Answer.Run as it was then; nil = that was nil, or it was not read again
 }
+
+// StepSkipped is the status of a step that was not executed. It has neither started nor
+// ended.
+const StepSkipped = "skipped"
 
 // StepHeld is the status of a call that was not made, since the limits of its
 // backend held it back. The same call follows.

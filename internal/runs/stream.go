@@ -87,6 +87,7 @@ func (s *stream) fact(fact history.Fact) {
 		s.tell(Event{Kind: EventReleased, What: byWhom(f)})
 	case history.Ended:
 		s.advance.ended(f.Outcome)
+		s.skipped(f.Outcome)
 		s.tell(Event{Kind: EventDone, Outcome: f.Outcome})
 	}
 }
@@ -111,6 +112,17 @@ func (s *stream) step(c *history.Call, e Event) {
 func (s *stream) wait(w *history.Wait, e Event) {
 	e.Kind, e.StepID, e.StepPath, e.What, e.StepStarted = EventStep, w.Path.Top(), w.Path, w.What, w.Started
 	s.tell(e)
+}
+
+// skipped tells which steps the run has skipped, which is known when it has ended.
+func (s *stream) skipped(o *Outcome) {
+	steps := o.Skipped
+	if o.Failure != nil {
+		steps = o.Failure.Skipped
+	}
+	for _, step := range steps {
+		s.tell(Event{Kind: EventStep, StepID: step.ID, StepPath: workflows.StepPath(step.ID), StepEnded: true, StepStatus: StepSkipped, StepError: step.Why})
+	}
 }
 
 func (s *stream) elicitation(f history.ElicitationChanged) {

@@ -21,6 +21,8 @@ type Outcome struct {
 	Errors  []workflows.Error  `json:"errors,omitempty"`  // of steps that failed without failing the run
 	Failure *workflows.Failure `json:"failure,omitempty"` // of any other
 
+	Skipped []workflows.SkippedStep `json:"skipped,omitempty"` // of a completed run that no other has called
+
 	Effects *workflows.Effects `json:"effects,omitempty"` // of a completed run that another has called
 
 	Unread error `json:"-"` // why nothing but Status is known for now; nil = all is known
@@ -71,7 +73,7 @@ func (c codec) kept(e *historypb.HistoryEvent) *workflows.ChildOutcome {
 
 // completed is the outcome of a run with a result.
 func completed(r workflows.RunResult) *Outcome {
-	return &Outcome{Status: workflows.Completed, Output: r.Output, Errors: r.Errors, Effects: r.Effects, Kept: r.Kept > 0}
+	return &Outcome{Status: workflows.Completed, Output: r.Output, Errors: r.Errors, Skipped: r.Skipped, Effects: r.Effects, Kept: r.Kept > 0}
 }
 
 // OutcomeOf says how an execution ended; nil of an event that does not end it, or
