@@ -1,7 +1,6 @@
 package definitions
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -11,10 +10,10 @@ import (
 // comparison warns of a value that is compared with a text that it never has.
 func (c *templateCheck) comparison(r read, compared template.Comparison) {
 	where := strings.Join(append([]string{compared.Root}, compared.Path...), ".")
-	if of := c.parameter(compared.Ref)["type"]; of != nil && len(compared.Texts) > 0 {
-		if write := comparedByText[fmt.Sprint(of)]; write != "" {
+	if types := valueTypes(c.parameter(compared.Ref)); len(types) == 1 && len(compared.Texts) > 0 {
+		if write := comparedByText[types[0]]; write != "" {
 			c.readf(r, SeverityWarning, "never-equal", "%s: %s compares .%s, of type %s, with the text %s, which fails: %s",
-				r.label, r.field, where, of, template.Excerpt(compared.Texts[0]), strings.ReplaceAll(write, "VALUE", "."+where))
+				r.label, r.field, where, types[0], template.Excerpt(compared.Texts[0]), strings.ReplaceAll(write, "VALUE", "."+where))
 			return
 		}
 	}
@@ -42,13 +41,17 @@ var comparedByText = map[string]string{
 	"object":  "compare one of its properties",
 }
 
-// parameter is the schema of the parameter that a reference reads; nil = none is known.
+// parameter is the schema of the parameter, or the field of one, that a reference reads;
+// nil = none is known.
 func (c *templateCheck) parameter(ref template.Ref) map[string]any {
-	if ref.Root != "params" || len(ref.Path) != 1 {
+	if ref.Root != "params" || len(ref.Path) == 0 {
 		return nil
 	}
-	properties, _ := c.def.Parameters["properties"].(map[string]any)
-	schema, _ := properties[ref.Path[0]].(map[string]any)
+	schema := c.def.Parameters
+	for _, name := range ref.Path {
+		properties, _ := schema["properties"].(map[string]any)
+		schema, _ = properties[name].(map[string]any)
+	}
 	return schema
 }
 
@@ -78,17 +81,4 @@ func (c *templateCheck) possible(ref template.Ref) []string {
 		return textsOf(property)
 	}
 	return nil
-}
-
-// textsOf are the values of an enum of texts; nil = the schema has none, or others.
-func textsOf(schema map[string]any) (texts []string) {
-	enum, _ := schema["enum"].([]any)
-	for _, value := range enum {
-		text, ok := value.(string)
-		if !ok {
-			return nil
-		}
-		texts = append(texts, text)
-	}
-	return texts
 }

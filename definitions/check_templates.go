@@ -238,6 +238,11 @@ func (c *templateCheck) reference(n node, r read, ref template.Ref) {
 	case "params":
 		if known := c.parameterNames(); len(ref.Path) > 0 && known != nil && !slices.Contains(known, ref.Path[0]) {
 			warn("unknown-parameter", "parameter %q is not declared%s", ref.Path[0], template.DidYouMean(ref.Path[0], known))
+		} else if len(ref.Path) > 1 {
+			name := "params." + ref.Path[0]
+			if why := lackedField(name, c.parameter(template.Ref{Root: ref.Root, Path: ref.Path[:1]}), ref.Path[1:]); why != "" {
+				warn("unknown-field", "reads .params.%s, but %s", strings.Join(ref.Path, "."), why)
+			}
 		}
 	case "forEach":
 		c.forEachReference(n, r, ref)
@@ -309,15 +314,10 @@ func (c *subject) readf(r read, severity Severity, check, format string, args ..
 // parameterNames gives the parameters that a call can have; nil = any.
 func (c *subject) parameterNames() []string {
 	p := c.def.Parameters
-	properties, ok := p["properties"].(map[string]any)
-	if additional, stated := p["additionalProperties"]; !ok || stated && additional != false {
+	if !closed(p) {
 		return nil
 	}
-	for _, open := range []string{"patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref"} {
-		if p[open] != nil {
-			return nil
-		}
-	}
+	properties, _ := p["properties"].(map[string]any)
 	return template.SortedKeys(properties)
 }
 

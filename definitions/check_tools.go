@@ -318,6 +318,19 @@ func (c *callCheck) outputField(r read, s *Step, of callee) {
 	if !known && !s.hasDefault(field) && !(s.Tool != "" && contentName.MatchString(field)) {
 		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s, which %s does not say that it gives%s",
 			r.label, r.field, field, suffix(" of step ", quoted(r.step)), of.name, template.DidYouMean(field, template.SortedKeys(properties)))
+		return
+	}
+	property, _ := properties[field].(map[string]any)
+	if s.hasDefault(field) || len(r.what) < 3 {
+		return
+	}
+	name := "output." + field
+	if r.step != "" {
+		name = "steps." + r.step + "." + name
+	}
+	if why := lackedField(name, property, r.what[2:]); why != "" {
+		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads %s%s; as %s says, %s",
+			r.label, r.field, strings.Join(r.what, "."), suffix(" of step ", quoted(r.step)), of.name, why)
 	}
 }
 
