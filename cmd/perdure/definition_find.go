@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/config"
 )
 
@@ -50,7 +51,8 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 		}
 	}
 	slices.Sort(known)
-	return nil, usagef("no file or composite tool %q; known composite tools: %s; name others with --config or --definitions", f.Definition, strings.Join(slices.Compact(known), ", "))
+	return nil, usagef("no file or composite tool %q%s; known composite tools: %s; name others with --config or --definitions",
+		f.Definition, template.DidYouMean(f.Definition, known), strings.Join(slices.Compact(known), ", "))
 }
 
 // loadOrReport loads definitions, and prints their diagnostics.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -52,8 +53,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		return c.printJSON(append([]runs.Run{}, list...))
 	}
 	if len(list) == 0 {
-		c.notef("no runs")
-		return nil
+		return l.none(ctx, c, rc)
 	}
 	w := c.table(c.out)
 	fmt.Fprintln(w, "RUN\tSTATUS\tSTARTED\tTOOK\tCALLER\tWAITS FOR, OR ERROR")
@@ -62,6 +62,29 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 			took(run.Started, run.Closed), run.Caller, whyNotDone(&run))
 	}
 	return w.Flush()
+}
+
+// none says that there are no such runs and, if no run is of the tool, which tool may be
+// meant.
+func (l runsListCommand) none(ctx context.Context, c *console, rc *runs.Client) error {
+	if l.Tool == "" {
+		c.notef("no runs")
+		return nil
+	}
+	list, err := rc.List(ctx, runs.Filter{Called: true, Limit: maxGrouped})
+	if err != nil {
+		return err
+	}
+	var tools []string
+	for _, run := range list {
+		if run.Tool == l.Tool {
+			c.notef("no such runs of %s", l.Tool)
+			return nil
+		}
+		tools = append(tools, run.Tool)
+	}
+	c.notef("no runs of %s%s", l.Tool, template.DidYouMean(l.Tool, tools))
+	return nil
 }
 
 // maxErrorShown bounds the message of an error in a list, in characters.

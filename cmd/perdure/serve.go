@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -200,7 +201,19 @@ func taken(err error, flag, address string) error {
 		err = at.Err
 	}
 	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "bind: "), "listen: ")
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return usagef("cannot listen on %s: an address is HOST:PORT; write %s 127.0.0.1:%s", address, flag, portIn(address))
+	}
 	return fmt.Errorf("cannot listen on %s: %s; set another address with %s", address, reason, flag)
+}
+
+// portIn is the port that is meant by an address that has no host or no port.
+func portIn(address string) string {
+	port := strings.TrimLeft(address, ":")
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "8080"
+	}
+	return port
 }
 
 // mistakenFiles ends a command whose files have mistakes, which were printed.
