@@ -757,11 +757,8 @@ func TestAnswerToAnEarlierAsking(t *testing.T) {
 
 func TestPatience(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]func(*play){"gated": gated, "slow": func(p *play) {
-		p.begin("a", "be_echo")
-		<-p.f.ctx.Done()
-	}}, func(o *gateway.Options) {
-		o.Patience = 50 * time.Millisecond
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) {
+		o.Patience = time.Second
 		o.RunURL = func(id runs.RunID) string { return "https://x.example/approvals/" + string(id) }
 	})
 	session := connect(t, w.url, "ann", "2025-06-18", `{}`)
@@ -785,7 +782,11 @@ func TestPatience(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	m := session.call("2", "slow", `{}`, "").result(false)
+	w = newWorld(t, map[string]func(*play){"slow": func(p *play) {
+		p.begin("a", "be_echo")
+		<-p.f.ctx.Done()
+	}}, func(o *gateway.Options) { o.Patience = time.Second })
+	m := connect(t, w.url, "ann", "2025-06-18", `{}`).call("1", "slow", `{}`, "").result(false)
 	if err := hasAll(string(m.Result.Structured), `"status":"running"`, `"running":["a"]`); err != nil {
 		t.Error(err)
 	}
