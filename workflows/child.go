@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,10 +144,37 @@ type called struct {
 	path     StepPath
 
 	over bool // it has announced its end, since it was adopted or reset
+
+	rounds []string          // ChildReport.Round of its reports; the last one counts, as it was reset since the others
+	asked  map[string]string // Elicitation.Round of what it has asked, by ID
 }
 
 func newCalled(path StepPath, id, tool string) *called {
 	return &called{id: id, path: path, tool: tool}
+}
+
+// hears notes the round of a report. It is not current if the called run was reset since,
+// and what was asked before is void if the run was reset before it.
+func (c *called) hears(round string) (current, reset bool) {
+	switch at := slices.Index(c.rounds, round); {
+	case at < 0:
+		c.rounds = append(c.rounds, round)
+		return true, len(c.rounds) > 1
+	default:
+		return at == len(c.rounds)-1, false
+	}
+}
+
+// asksAnew notes an elicitation that the called run reports, and reports whether it is
+// another one than that with the same ID before: of a run that was reset, itself or below
+// it.
+func (c *called) asksAnew(e Elicitation) bool {
+	if c.asked == nil {
+		c.asked = map[string]string{}
+	}
+	was, known := c.asked[e.ID]
+	c.asked[e.ID] = e.Round
+	return known && was != e.Round
 }
 
 // A childEnd is how a called run ended.

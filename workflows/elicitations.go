@@ -21,6 +21,15 @@ func (es *elicitations) add(e Elicitation) int {
 	return len(es.list) - 1
 }
 
+// put adds one, in the place of that with the same ID.
+func (es *elicitations) put(e Elicitation) int {
+	if i := slices.IndexFunc(es.list, func(was Elicitation) bool { return was.ID == e.ID }); i >= 0 {
+		es.list[i] = e
+		return i
+	}
+	return es.add(e)
+}
+
 // all is a copy of the list.
 func (es *elicitations) all() []Elicitation { return slices.Clone(es.list) }
 func (es *elicitations) none() bool         { return len(es.list) == 0 }

@@ -111,7 +111,7 @@ func (gs *gates) await(ctx, timer workflow.Context, g *gate, limit time.Duration
 func (gs *gates) open(ctx workflow.Context, e Elicitation, limit time.Duration) *gate {
 	e.ID = e.StepPath.Asks(gs.elicitations.occurrence(e.StepPath))
 	e.StepID = e.StepPath.Top()
-	e.Digest, e.Round = e.digest(), gs.round(ctx)
+	e.Digest, e.Round = e.digest(), gs.in.Round
 	e.State = ElicitationOpen
 	e.Opened = workflow.Now(ctx)
 	if limit > 0 {

@@ -19,10 +19,16 @@ func (gs *gates) reopenBelow(ctx workflow.Context, call *called) {
 // updateBelow takes a called run's report on an elicitation, with paths as seen from here.
 func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation) {
 	g, open := gs.opened[e.ID]
+	anew := call.asksAnew(e)
+	if open && anew {
+		gs.close(ctx, g, ElicitationDropped, Answer{})
+		open = false
+	}
 	switch {
 	case open && e.State != ElicitationOpen:
 		gs.closeAs(ctx, g, e)
-	case !open && !gs.elicitations.asked(e.ID) && !gs.elicitations.closedBefore(e):
+	case !open && (anew || !gs.elicitations.asked(e.ID) && !gs.elicitations.closedBefore(e)):
+		e.Round += gs.in.Round
 		gs.mirror(ctx, call, e)
 	}
 }
@@ -42,8 +48,7 @@ func (gs *gates) mirror(ctx workflow.Context, call *called, e Elicitation) {
 		// There is no room for all of it; the called run has the rest.
 		e.Message, e.Schema, e.Call = oneLine(e.Message), nil, nil
 	}
-	e.Round += gs.round(ctx)
-	index := gs.elicitations.add(e)
+	index := gs.elicitations.put(e)
 	if e.State != ElicitationOpen { // reported out of order
 		gs.board.publishState(ctx)
 		return

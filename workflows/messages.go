@@ -111,6 +111,7 @@ type RunInput struct {
 	Continued      bool                        `json:"continued,omitempty"`      // whether this execution continues a run, so that the journal counts even if its templates would give other values now
 	Resumption     *Resumption                 `json:"resumption,omitempty"`     // nil = this is no resumption
 	WasReset       bool                        `json:"wasReset,omitempty"`       // an earlier execution was reset, so that calls may have been made that are not in the journal
+	Round          string                      `json:"round,omitempty"`          // names the execution to which the run was reset, also in those that continue it; "" = it was not reset, or this is that execution
 	Unread         map[StepPath]bool           `json:"unread,omitempty"`         // by step path: calls of unsafe tools that workers could not read, and that wait
 	EarlierUnknown map[StepPath]string         `json:"earlierUnknown,omitempty"` // by step path: keyed tools whose call may have been executed
 	Unchecked      []UncheckedSignal           `json:"unchecked,omitempty"`      // signals that wait for a worker with the key with which they were signed

@@ -30,7 +30,10 @@ type origin struct {
 func newOrigin(ctx workflow.Context, in RunInput, prog *definitions.Program, compile func(Pinned) (*definitions.Program, error)) (*origin, error) {
 	o := &origin{in: in, program: prog, id: workflow.GetInfo(ctx).WorkflowExecution.ID, started: in.Started, compile: compile}
 	if info := workflow.GetInfo(ctx); info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID {
-		o.in.WasReset = true
+		o.in.WasReset, o.in.Round = true, ""
+	}
+	if o.in.WasReset && o.in.Round == "" {
+		o.in.Round = clip(workflow.GetInfo(ctx).WorkflowExecution.RunID, 8)
 	}
 	if o.started.IsZero() {
 		o.started = workflow.Now(ctx)
@@ -51,14 +54,6 @@ func (o *origin) newJournal() *record.Journal {
 	in := o.in
 	in.Journal, in.Open = nil, nil
 	return record.NewJournal(o.in.Journal, in.Continued, in.bytes())
-}
-
-// round names the execution, if the run was reset.
-func (o *origin) round(ctx workflow.Context) string {
-	if !o.in.WasReset {
-		return ""
-	}
-	return clip(workflow.GetInfo(ctx).WorkflowExecution.RunID, 8)
 }
 
 // maxValue bounds the values of this run, in bytes as record.PayloadSize counts them.

@@ -71,7 +71,7 @@ func (p *parent) reportElicitations(ctx workflow.Context) {
 }
 
 func (p *parent) report(ctx workflow.Context, report ChildReport) {
-	report.StepPath, report.RunID = p.in.Parent.StepPath, p.id
+	report.StepPath, report.RunID, report.Round = p.in.Parent.StepPath, p.id, p.in.Round
 	p.pending++
 	p.signals.send(ctx, p.in.Parent.RunID, ChildSignal, report, func(err error) {
 		p.pending--

@@ -23,6 +23,7 @@ type ChildReport struct {
 	StepPath    StepPath     `json:"stepPath"`              // of the step that has called it
 	Elicitation *Elicitation `json:"elicitation,omitempty"` // that has opened or closed, as its own state has it
 	Ends        bool         `json:"ends,omitempty"`        // the run ends
+	Round       string       `json:"round,omitempty"`       // RunInput.Round of the sender
 }
 
 // readReport hands on the reports of called runs, also when the run has failed and waits
@@ -69,6 +70,13 @@ func (rl *relay) dismiss(ctx workflow.Context, call *called) {
 func (rl *relay) takeReport(ctx workflow.Context, call *called, report ChildReport) {
 	if report.RunID != call.id {
 		return // which the step had called before
+	}
+	current, reset := call.hears(report.Round)
+	if !current {
+		return
+	}
+	if reset {
+		rl.gates.dropBelow(ctx, call)
 	}
 	call.over = call.over || report.Ends
 	if report.Elicitation == nil {

@@ -3,6 +3,7 @@
 package program_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -82,6 +83,56 @@ func TestResetWhileACalledRunAsks(t *testing.T) {
 			resetApplying(t, l.temporal, string(id), "", "first task", exclude...)
 			accept(asked("Go on?"))
 			accept(asked("Below?"))
+			if outcome := l.end(t, id); outcome.Status != runs.Completed || len(l.backend.of(name+"below", "write")) != 1 {
+				t.Errorf("it ended with %+v, and wrote %v", outcome, l.backend.of(name+"below", "write"))
+			}
+		})
+	}
+}
+
+// A called run that was reset asks again what it had asked before. The run above asks that,
+// and no more what was open; also where it was reset itself since, and Temporal tells it
+// anew what the executions before had asked.
+func TestResetOfACalledRunThatAsks(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	for _, both := range []bool{false, true} {
+		name := fmt.Sprint("reset", both)
+		l.called[name+"below"] = define(t, name+"below", `steps: [{id: q, type: elicitation, message: First?, timeout: 24h},
+			{id: r, type: elicitation, message: Second?, timeout: 24h, dependsOn: [q]}, {id: w, tool: write_1, OF, dependsOn: [r]}]`)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := l.start(t, define(t, name, "steps: [{id: c, type: workflow, workflow: "+name+"below}]"))
+			asks := func(message string) (e runs.Elicitation) {
+				t.Helper()
+				until(t, "it asks "+message+" alone", func() bool {
+					run, err := l.door.Get(t.Context(), id)
+					if err != nil || len(run.Open()) != 1 {
+						return false
+					}
+					e = run.Open()[0]
+					return e.Message == message
+				})
+				return e
+			}
+			accept := func(message string) {
+				t.Helper()
+				if d, err := l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: asks(message).ID, Action: "accept", By: "ada"}); err != nil || !d.Won {
+					t.Fatal(d, err)
+				}
+			}
+			accept("First?")
+			asks("Second?")
+			list, err := l.door.List(t.Context(), runs.Filter{Called: true, Tool: name + "below", Limit: 1})
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%d called runs, %v", len(list), err)
+			}
+			resetApplying(t, l.temporal, string(list[0].ID), "", "first task")
+			if both {
+				resetApplying(t, l.temporal, string(id), "", "first task")
+			}
+			accept("First?")
+			accept("Second?")
 			if outcome := l.end(t, id); outcome.Status != runs.Completed || len(l.backend.of(name+"below", "write")) != 1 {
 				t.Errorf("it ended with %+v, and wrote %v", outcome, l.backend.of(name+"below", "write"))
 			}
