@@ -297,6 +297,45 @@ func TestAttackResetOfACalledRunBefore(t *testing.T) {
 	}
 }
 
+// A called run is reset to before what people have answered, and asks it again: through the
+// run above, as the first time.
+func TestResetOfACalledRunAsksAgain(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	l.called["below"] = define(t, "below", `steps: [{id: q, type: elicitation, message: First?, timeout: 24h}, {id: w, tool: write_1, OF, dependsOn: [q]},
+		{id: r, type: elicitation, message: Second?, timeout: 24h, dependsOn: [w]}]`)
+	id := l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: below}]"))
+	asks := func(run runs.RunID, message string) *runs.Elicitation {
+		open := perduretest.Must(l.door.Get(t.Context(), run))(t).Open()
+		if i := slices.IndexFunc(open, func(e runs.Elicitation) bool { return e.Message == message }); i >= 0 {
+			return &open[i]
+		}
+		return nil
+	}
+	accept := func(message string) (below runs.RunID) {
+		t.Helper()
+		until(t, message, func() bool {
+			e := asks(id, message)
+			if e == nil || asks(runs.RunID(e.Run), message) == nil { // of before the reset
+				return false
+			}
+			below = runs.RunID(e.Run)
+			perduretest.Must(l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: e.ID, Action: "accept", By: "ada"}))(t)
+			return true
+		})
+		return below
+	}
+	below := accept("First?")
+	l.asked(t, id, "c/q#1")
+	resetTo(t, l.temporal, string(below), "", "first task")
+	accept("First?")
+	accept("Second?")
+	if outcome := l.end(t, id); outcome.Status != runs.Completed || len(l.backend.of("below", "write")) != 1 {
+		t.Errorf("it ended with %+v, and wrote %v", outcome, l.backend.of("below", "write"))
+	}
+	l.replay(t, id)
+}
+
 // asked is the first open elicitation of a run but for the one with an ID.
 func (l *stopLab) asked(t *testing.T, id runs.RunID, but string) (asked runs.Elicitation) {
 	t.Helper()

@@ -306,11 +306,12 @@ func (c *call) settle(ctx context.Context) bool {
 			c.w.count("hung")
 			why := c.w.waits(ctx, tree)
 			fmt.Printf("hung: %s of %s: %s\n", c.about, c.id, why)
+			c.suspect = c.w.open(ctx, c.id)
 			c.cancel(ctx, c.id, why)
 			began = time.Now()
 			continue
 		}
-		above := c.open(ctx, tree[0].id)
+		above := c.w.open(ctx, c.id)
 		if stage == 2 && !above { // operators have reset what nobody waits for
 			for _, s := range tree[1:] {
 				c.did(time.Now(), "cancel below", s.id, "nobody waits for it", c.w.door.Cancel(ctx, runs.RunID(s.id), "it hangs"))
@@ -333,8 +334,8 @@ func (c *call) settle(ctx context.Context) bool {
 }
 
 // open reports whether a run has not ended.
-func (c *call) open(ctx context.Context, id string) bool {
-	run, err := c.w.door.Get(ctx, runs.RunID(id))
+func (w *world) open(ctx context.Context, id string) bool {
+	run, err := w.door.Get(ctx, runs.RunID(id))
 	return err == nil && run.Closed == nil
 }
 

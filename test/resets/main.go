@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -69,7 +70,7 @@ func storm(ctx context.Context, s setting, kept string) (found int, err error) {
 		fmt.Printf("FINDING %s\n", f)
 	}
 	fmt.Println(w.figures())
-	if len(findings) > 0 {
+	if len(findings) > 0 || slices.ContainsFunc(w.calls, func(c *call) bool { return c.suspect }) {
 		err = w.keep(filepath.Join(kept, fmt.Sprintf("resets-%d-%s", s.seed, time.Now().Format("150405"))), findings)
 		fmt.Printf("once more: bin/resets -seed %d -runs %d -par %d\n", s.seed, s.runs, s.par)
 	}
