@@ -249,15 +249,10 @@ func (cs *children) childOptions(ctx workflow.Context, call *called, in *RunInpu
 
 // awaitChild waits for the end of a run that this one has started; ended is called then.
 func (cs *children) awaitChild(ctx workflow.Context, call *called, future workflow.ChildWorkflowFuture, ended func()) childEnd {
-	comes := func() bool { return future.IsReady() || call.over }
-	stopped := workflow.Await(ctx, comes) != nil
-	switch {
-	case stopped && !cs.endsSoon(ctx, comes):
+	_ = workflow.Await(ctx, func() bool { return future.IsReady() || call.over }) // or this one is stopped
+	if !future.IsReady() && !cs.endsSoon(ctx, future) {
 		ended()
 		return cs.adopt(ctx, call)
-	case !future.IsReady():
-		ended()
-		return cs.fetch(ctx, call, cs.maxValue())
 	}
 	var result RunResult
 	outcome := ChildOutcome{Result: &result}
@@ -275,18 +270,17 @@ func (cs *children) awaitChild(ctx workflow.Context, call *called, future workfl
 	return childEnd{call: call, ChildOutcome: outcome}
 }
 
-// endPatience is how long after a stop a called run may take until this one looks whether
-// Temporal still has something to report.
+// endPatience is how long Temporal may take to report the end of a called run, which has
+// announced it or is stopped with this one, before this one looks itself.
 const endPatience = 3 * time.Second
 
-// endsSoon reports whether the end of a called run comes soon after this one was stopped.
-// Temporal neither reports it, nor hands the stop down, to an execution that was reset to
-// before it, or where the called run was reset to a point of an execution before the one
-// that this one has started.
-func (cs *children) endsSoon(ctx workflow.Context, comes func() bool) bool {
+// endsSoon reports whether Temporal reports the end of a called run soon. It neither reports
+// it, nor hands a stop down, to an execution that was reset to before it, or where the called
+// run was reset to a point of an execution before the one that this one has started.
+func (cs *children) endsSoon(ctx workflow.Context, future workflow.Future) bool {
 	wait, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
-	soon, _ := workflow.AwaitWithTimeout(wait, endPatience, comes) // is never cancelled
+	soon, _ := workflow.AwaitWithTimeout(wait, endPatience, future.IsReady) // is never cancelled
 	return soon
 }
 

@@ -349,8 +349,9 @@ func (w *world) waits(ctx context.Context, tree []seen) (text string) {
 	return text
 }
 
-// hangs is after how long without a call a run hangs.
-const hangs = 30 * time.Second
+// hangs is after how long without a call a run hangs: how another has ended is read again a
+// minute after the process was killed that read it.
+const hangs = 75 * time.Second
 
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
