@@ -97,6 +97,9 @@ func (a *answerer) answer(ctx context.Context, c *call, run runs.Run) {
 			}
 		}
 		_, err := a.w.door.Answer(ctx, run.ID, answer)
+		if err != nil {
+			a.w.count("answer refused")
+		}
 		a.w.logf("%s answered %s of %s: %s %s, %v", c.about, e.ID, run.ID, answer.Action, answer.Content, err)
 	}
 }

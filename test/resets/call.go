@@ -189,7 +189,7 @@ func (c *call) reset(ctx context.Context, s seen) {
 	}
 	point := points[c.rng.IntN(len(points))]
 	var exclude []enums.ResetReapplyExcludeType // what is not applied again
-	if c.rng.IntN(2) == 0 {
+	if c.rng.IntN(8) == 0 {
 		exclude = []enums.ResetReapplyExcludeType{enums.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL}
 	}
 	r, err := c.w.temporal.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
