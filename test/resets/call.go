@@ -204,7 +204,11 @@ func (c *call) reset(ctx context.Context, s seen) {
 	if s.id != c.id {
 		what += " below"
 	}
-	c.did(began, what, s.id, fmt.Sprintf("%s to event %d, as %s", execution, point, r.GetRunId()), err)
+	how := fmt.Sprintf("%s to event %d, as %s", execution, point, r.GetRunId())
+	if exclude != nil {
+		how += ", without signals"
+	}
+	c.did(began, what, s.id, how, err)
 }
 
 func (w *world) history(ctx context.Context, id, execution string) (events []*historypb.HistoryEvent, err error) {

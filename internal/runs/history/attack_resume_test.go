@@ -42,3 +42,29 @@ func TestAttackHiddenToolsByResume(t *testing.T) {
 		}
 	}
 }
+
+// The call of a called run was not executed, as somebody has recorded: that is kept where the
+// run above was reset, since the called run then looks into its history before it calls.
+func TestUnknownCallBelowAReset(t *testing.T) {
+	t.Parallel()
+	define := func(step string) workflows.Pinned {
+		defs, diags := definitions.Parse("test.yaml", []byte("{name: a, description: d, steps: [{id: s, "+step+"}]}"))
+		perduretest.NoError(t, diags.Err())
+		return workflows.Pinned{Name: "a", Digest: defs[0].Digest(), Source: defs[0].Source()}
+	}
+	for _, reset := range []bool{false, true} {
+		above := &workflows.RunRecord{
+			Input:   workflows.RunInput{Definition: define("type: workflow, workflow: a"), Arguments: json.RawMessage("{}"), WasReset: reset},
+			Entries: map[workflows.StepPath]record.Entry{"s": {Kind: record.Child{ID: "a/x", Started: true}}},
+		}
+		below := &workflows.RunRecord{
+			Input:          workflows.RunInput{Definition: define("tool: pay"), Arguments: json.RawMessage("{}")},
+			OutcomeUnknown: map[workflows.StepPath]workflows.UnknownCall{"s": {Times: 1}},
+		}
+		_, requests := ResumeRequest{Otherwise: workflows.NotHappened}.Split(above)
+		plan := perduretest.Must(PlanResume("a/x", "execution", below, requests["s"], nil))(t)
+		if _, kept := plan.Input.Journal["s"]; kept != reset {
+			t.Errorf("the run above was reset: %t; the called one begins with %+v", reset, plan.Input.Journal)
+		}
+	}
+}

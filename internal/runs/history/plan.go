@@ -29,6 +29,8 @@ type ResumeRequest struct {
 	Arguments  map[string]json.RawMessage             // arguments with another value than before, by name
 	Definition *definitions.Definition                // nil = the one that the run had
 	By         string                                 // who resumes the run
+
+	reset bool // a run above was reset, so this one searches histories, too
 }
 
 // ChangesRun reports whether the request changes more than the outcome of calls left

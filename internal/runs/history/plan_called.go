@@ -35,7 +35,7 @@ func (req ResumeRequest) Split(was *workflows.RunRecord) (own ResumeRequest, bel
 	own.Unknown, own.Results, own.From = map[workflows.StepPath]string{}, map[workflows.StepPath]json.RawMessage{}, nil
 	for path, e := range was.Entries {
 		if _, ok := unfinished(e); ok {
-			below[path] = ResumeRequest{Otherwise: req.Otherwise, By: req.By, Unknown: map[workflows.StepPath]string{}, Results: map[workflows.StepPath]json.RawMessage{}}
+			below[path] = ResumeRequest{reset: req.reset || was.Input.WasReset, Otherwise: req.Otherwise, By: req.By, Unknown: map[workflows.StepPath]string{}, Results: map[workflows.StepPath]json.RawMessage{}}
 		}
 	}
 	within := func(path workflows.StepPath) (step, rest workflows.StepPath) {

@@ -25,7 +25,7 @@ func newChoice(was *workflows.RunRecord, req ResumeRequest) *choice {
 		again: map[string]bool{}, mayDiffer: map[string]bool{},
 		undone: map[workflows.StepPath]bool{}, repeated: map[workflows.StepPath]bool{},
 	}
-	if was.Input.WasReset {
+	if was.Input.WasReset || req.reset {
 		c.reason = record.Reset
 	}
 	for _, path := range was.Redo {
