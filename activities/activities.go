@@ -53,10 +53,12 @@ type Options struct {
 	// has happened meanwhile, and any call of a called run before the runs above have.
 	// nil = such a call is sent unless Temporal knows its activity as cancelled.
 	CatchUp CatchUp
-	// Resolve, Outcome and Latest let steps call composite tools. nil = none is found.
+	// Resolve, Outcome, Latest and TimesAnew let steps call composite tools. nil = none is found.
 	Resolve Resolve
 	Outcome Outcome
 	Latest  Latest
+
+	TimesAnew TimesAnew
 }
 
 // Activities implements workflows.Activities.
@@ -85,6 +87,7 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 	r.RegisterActivityWithOptions(a.ResolveDefinition, activity.RegisterOptions{Name: workflows.ResolveName})
 	r.RegisterActivityWithOptions(a.RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
 	r.RegisterActivityWithOptions(a.LatestExecution, activity.RegisterOptions{Name: workflows.LatestName})
+	r.RegisterActivityWithOptions(a.TimesAnew, activity.RegisterOptions{Name: workflows.TimesAnewName})
 }
 
 // CallTool calls a backend tool once: if the run may call it, if no earlier attempt has

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/internal/codes"
@@ -87,6 +88,18 @@ func (a *Activities) LatestExecution(ctx context.Context, runID string) (string,
 		return "", unreadable()
 	}
 	return a.opts.Latest(ctx, runID)
+}
+
+// A TimesAnew reports how often a step of a run has called another run anew, after what that
+// did was undone, with the call that is to come. Errors are temporary.
+type TimesAnew func(ctx context.Context, runID string, step workflows.StepPath) (int, error)
+
+// TimesAnew reports that of a step of the run.
+func (a *Activities) TimesAnew(ctx context.Context, step workflows.StepPath) (int, error) {
+	if a.opts.TimesAnew == nil {
+		return 0, unreadable()
+	}
+	return a.opts.TimesAnew(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, step)
 }
 
 func unreadable() error {

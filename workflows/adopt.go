@@ -110,7 +110,7 @@ func (cs *children) outcomeOf(ctx workflow.Context, call *called, bytes int) (ou
 		}
 		defer cs.results.reads(bytes)()
 	}
-	err = cs.read(ctx, call, OutcomeName, Summary(call.path, call.tool), &outcome)
+	err = cs.read(ctx, call.id, OutcomeName, Summary(call.path, call.tool), &outcome)
 	if err == nil && outcome.Result == nil && outcome.Failure == nil {
 		err = errors.New("the run that was called has no outcome")
 	}
@@ -124,12 +124,13 @@ func (cs *children) resumedSince(ctx workflow.Context, call *called, as *Resumpt
 		return false, nil
 	}
 	var latest string // "" = Temporal has the run no more
-	err := cs.read(ctx, call, LatestName, "", &latest)
+	err := cs.read(ctx, call.id, LatestName, "", &latest)
 	return latest != "" && latest != as.Of, err
 }
 
-// read has an activity read something of a called run, until it can be read.
-func (cs *children) read(ctx workflow.Context, call *called, activity, summary string, into any) error {
+// read has an activity read something of a called run, or of a step that calls one, until it
+// can be read.
+func (cs *children) read(ctx workflow.Context, of, activity, summary string, into any) error {
 	cs.tasks.makeRoom(ctx, 0)
 	cs.budget.begins()
 	defer func() { cs.budget.ends() }()
@@ -137,5 +138,5 @@ func (cs *children) read(ctx workflow.Context, call *called, activity, summary s
 		Summary: summary, StartToCloseTimeout: time.Minute,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: outcomeInterval, MaximumInterval: 10 * time.Second},
 	})
-	return workflow.ExecuteActivity(actx, activity, call.id).Get(ctx, into)
+	return workflow.ExecuteActivity(actx, activity, of).Get(ctx, into)
 }

@@ -25,6 +25,7 @@ import (
 type childCall struct {
 	path      StepPath      // of the step
 	keyPath   StepPath      // for which the keys of its calls are made; "" = path
+	undoable  bool          // what the run does can be undone
 	workflow  string        // the tool: name, or name@constraint
 	limit     time.Duration // for the run; 0 = from the tool's definition
 	arguments func(inputSchema json.RawMessage) (json.RawMessage, error)
@@ -41,6 +42,9 @@ func (cs *children) callWorkflow(ctx workflow.Context, c childCall) (json.RawMes
 		cs.journal.Note(c.path, child)
 		return cs.ended(cs.adopt(ctx, newCalled(c.path, child.ID, c.workflow)))
 	}
+	if err := cs.placeAnew(ctx, &c); err != nil {
+		return nil, cancelledStep(c.path)
+	}
 	in, digest, failure := cs.childInput(ctx, c)
 	if failure != nil {
 		return nil, failure
@@ -53,6 +57,23 @@ func (cs *children) callWorkflow(ctx workflow.Context, c childCall) (json.RawMes
 		return nil, failure
 	}
 	return cs.ended(cs.startChild(ctx, c, in, digest))
+}
+
+// placeAnew has another run called where what one did was undone before a reset, as a
+// resumption does. What a reset has copied was called without looking.
+func (cs *children) placeAnew(ctx workflow.Context, c *childCall) error {
+	if !c.undoable || !cs.in.WasReset || workflow.GetVersion(ctx, "look for what was undone: "+string(c.path), workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return nil
+	}
+	var times int
+	err := cs.read(ctx, string(c.path), TimesAnewName, "", &times)
+	if cs.in.Resumption != nil {
+		times = max(times, cs.in.Resumption.Undone[c.path])
+	}
+	if times > 0 {
+		c.keyPath = c.path.Redone(times)
+	}
+	return err
 }
 
 // childInput is what a called run starts with. The digest is that of its

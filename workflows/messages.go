@@ -33,6 +33,7 @@ const (
 	ResolveName    = "ResolveDefinition"
 	OutcomeName    = "RunOutcome"
 	LatestName     = "LatestExecution"
+	TimesAnewName  = "TimesAnew"
 )
 
 // Search attributes, all of type Keyword.
@@ -221,6 +222,7 @@ type Activities interface {
 	ResolveDefinition(ctx context.Context, ref DefinitionRef) (ResolvedDefinition, error)
 	RunOutcome(ctx context.Context, runID string) (ChildOutcome, error)
 	LatestExecution(ctx context.Context, runID string) (string, error)
+	TimesAnew(ctx context.Context, step StepPath) (int, error)
 }
 
 // A DefinitionRef is what a step calls.

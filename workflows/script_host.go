@@ -243,7 +243,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 	}
 	defer h.wait(ctx, site, "calls "+ref)()
 	result, failure := h.run.children.callWorkflow(ctx, childCall{
-		path: path, keyPath: h.run.keyPath(path, path), workflow: ref, limit: call.Timeout,
+		path: path, keyPath: h.run.keyPath(path, path), undoable: call.Undo != nil, workflow: ref, limit: call.Timeout,
 		arguments: func(schema json.RawMessage) (json.RawMessage, error) {
 			return template.Typed(call.Args, call.Typed, schema)
 		},

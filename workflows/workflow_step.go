@@ -18,7 +18,7 @@ type workflowKind struct{ view.StepKind }
 func (workflowKind) Execute(ctx workflow.Context, s StepRun) Outcome {
 	r, n, at := s.run, s.Node, s.at
 	result, failure := r.children.callWorkflow(ctx, childCall{
-		path: at.path, keyPath: r.keyPath(at.path, at.path), workflow: n.Step.Workflow, limit: time.Duration(n.Step.Timeout),
+		path: at.path, keyPath: r.keyPath(at.path, at.path), undoable: n.Step.Compensate != nil, workflow: n.Step.Workflow, limit: time.Duration(n.Step.Timeout),
 		arguments: func(schema json.RawMessage) (json.RawMessage, error) {
 			return n.Arguments(r.steps.scopeAt(ctx, at), schema)
 		},

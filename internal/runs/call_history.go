@@ -57,11 +57,21 @@ func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, 
 			did = append(did, made.doings()...)
 		}
 	}
-	times, isUndone := timesAnew(did)
-	if before.Anew = times; isUndone && step == "" {
-		before.Anew++ // by this call
+	if before.Anew = timesAnew(did); step == "" {
+		before.Anew = timesWith(did)
 	}
 	return before, nil
+}
+
+// TimesAnew is how often a step has called another run anew, after what that did was undone,
+// with the call that is to come.
+func (c CallHistory) TimesAnew(ctx context.Context, id string, step workflows.StepPath) (int, error) {
+	chains, err := c.chains(ctx, RunID(id))
+	if err != nil {
+		return 0, failure(ctx, "reading", RunID(id), err)
+	}
+	did, err := c.doings(ctx, RunID(id), chains, step)
+	return timesWith(did), err
 }
 
 // doings are what a step did and what undid it, in all of some chains, which may have some

@@ -261,17 +261,24 @@ func lastOf(all []doing) (last lastMade) {
 	return last
 }
 
-// timesAnew is how often what a step does was done anew after it was undone, and whether it
-// is undone now.
-func timesAnew(all []doing) (times int, undone bool) {
+// timesAnew is how often what a step does was done anew after it was undone.
+func timesAnew(all []doing) (times int) {
 	slices.SortStableFunc(all, func(a, b doing) int { return a.at.Compare(b.at) })
-	for _, d := range all {
-		if undone && !d.undoes {
+	for i, d := range all {
+		if i > 0 && all[i-1].undoes && !d.undoes {
 			times++
 		}
-		undone = d.undoes
 	}
-	return times, undone
+	return times
+}
+
+// timesWith is timesAnew with one more call.
+func timesWith(all []doing) int {
+	times := timesAnew(all)
+	if len(all) > 0 && all[len(all)-1].undoes {
+		times++
+	}
+	return times
 }
 
 func later(a, b time.Time) time.Time {

@@ -153,7 +153,7 @@ func (l *stopLab) work(t *testing.T) {
 	l.worker = worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
 	workflows.Register(l.worker, trust)
 	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler), activities.Options{
-		CatchUp: l.door.CatchUp, CallBeforeReset: l.door.CallHistory().CallBeforeReset, Resolve: l.resolve, Outcome: l.door.ChildOutcome, Latest: l.door.Latest,
+		CatchUp: l.door.CatchUp, CallBeforeReset: l.door.CallHistory().CallBeforeReset, Resolve: l.resolve, Outcome: l.door.ChildOutcome, Latest: l.door.Latest, TimesAnew: l.door.CallHistory().TimesAnew,
 	}))
 	perduretest.NoError(t, l.worker.Start())
 	t.Cleanup(l.worker.Stop)

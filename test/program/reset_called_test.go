@@ -297,6 +297,47 @@ func TestAttackResetOfACalledRunBefore(t *testing.T) {
 	}
 }
 
+// What a called run did was undone, and the run above is reset to before it called: another
+// run does it again, and that is undone again, or stays.
+func TestAttackResetOfAnUndoneCalledRun(t *testing.T) {
+	t.Parallel()
+	for name, step := range map[string]string{
+		"a step":   "steps: [{id: c, type: workflow, workflow: below, compensate: {tool: undo_1, OF}}, {id: g, type: elicitation, message: Go on?, timeout: 24h, dependsOn: [c]}]",
+		"a script": `script: "call_workflow('below', {}, None, policy(undo = undo('undo_1', {'of': 'above'})))\napprove('Go on?')"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newStopLab(t)
+			l.called["below"] = define(t, "below", "steps: [{id: w, tool: write_1, OF}]")
+			id := l.start(t, define(t, "above", step))
+			answer := func(action string) {
+				t.Helper()
+				asked := l.asked(t, id, "")
+				perduretest.Must(l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: asked.ID, Action: action, By: "ada"}))(t)
+				l.end(t, id)
+			}
+			count := func(writes, undos int) {
+				t.Helper()
+				if w, u := len(l.backend.of("below", "write")), len(l.backend.of("above", "undo")); w != writes || u != undos {
+					t.Errorf("%d writes, %d undone; want %d, %d", w, u, writes, undos)
+				}
+			}
+			answer("decline")
+			count(1, 1)
+			resetTo(t, l.temporal, string(id), "", "first task")
+			answer("decline")
+			count(2, 2)
+			resetTo(t, l.temporal, string(id), "", "first task")
+			answer("accept")
+			count(3, 2)
+			resetTo(t, l.temporal, string(id), "", "first task")
+			answer("accept")
+			count(3, 2)
+			l.replay(t, id)
+		})
+	}
+}
+
 // A called run is reset to before what people have answered, and asks it again: through the
 // run above, as the first time.
 func TestResetOfACalledRunAsksAgain(t *testing.T) {

@@ -26,10 +26,15 @@ var tools = map[string]string{
 	"order":   "keyed",
 	"reserve": "keyed",
 	"release": "keyed",
+	"mend":    "unsafe",
+	"amend":   "keyed",
 }
 
 // undoers are the tools that undo what another one has done.
 var undoers = map[string]bool{"undo": true, "release": true}
+
+// menders are the tools that undo what a called run has done.
+var menders = map[string]bool{"mend": true, "amend": true}
 
 // What became of a call at the backend.
 const (
@@ -186,7 +191,7 @@ func (b *backend) execute(e event) int {
 	}
 	b.keys[e.Key] = true
 	if e.What == executed && e.Class != "read" {
-		b.done[place{e.Run, e.Step}] = !undoers[e.Tool]
+		b.done[place{e.Run, e.Step}] = !undoers[e.Tool] && !menders[e.Tool]
 	}
 	b.events = append(b.events, e)
 	return len(b.events) % 10 // of two reads, the second gives something else

@@ -27,7 +27,7 @@ func (w *world) check() []string {
 	}
 	found := w.findings
 	for _, c := range w.calls {
-		broken := slices.Concat(c.twice(byCall[c.about]), c.afterCancel(byCall[c.about]), c.knownKeys(byCall[c.about]), c.notUndone(byCall[c.about]))
+		broken := slices.Concat(c.mendedTwice(byCall[c.about]), c.twice(byCall[c.about]), c.afterCancel(byCall[c.about]), c.knownKeys(byCall[c.about]), c.notUndone(byCall[c.about]))
 		c.suspect = c.suspect || len(broken) > 0
 		for _, b := range broken {
 			found = append(found, fmt.Sprintf("%s (%s): %s", c.about, c.id, b))
@@ -41,7 +41,7 @@ func (c *call) twice(events []event) (broken []string) {
 	done, risk := map[place]bool{}, maps.Clone(c.risk)
 	for _, e := range events {
 		p := place{e.Run, e.Step}
-		if e.What != executed || e.Class == "read" {
+		if e.What != executed || e.Class == "read" || menders[e.Tool] {
 			continue
 		}
 		undoes := undoers[e.Tool]
@@ -59,11 +59,27 @@ func (c *call) twice(events []event) (broken []string) {
 	return broken
 }
 
+// mendedTwice finds what a called run did that was undone again, though no other run has done
+// it anew.
+func (c *call) mendedTwice(events []event) (broken []string) {
+	known, at := map[string]bool{}, map[place]int{} // runs that have called; how many there were when it was undone
+	for _, e := range events {
+		if p := (place{e.Run, e.Step}); e.What == executed && menders[e.Tool] {
+			if n, undone := at[p]; undone && n == len(known) {
+				broken = append(broken, fmt.Sprintf("%s of step %s of %s has undone twice what was done once", e.Tool, e.Step, e.Run))
+			}
+			at[p] = len(known)
+		}
+		known[e.Run] = true
+	}
+	return broken
+}
+
 // afterCancel finds what was sent after a cancel of the run was confirmed, and before somebody
 // reset or resumed one of its runs.
 func (c *call) afterCancel(events []event) (broken []string) {
 	for _, e := range events {
-		if e.What != came || e.Class == "read" || undoers[e.Tool] {
+		if e.What != came || e.Class == "read" || undoers[e.Tool] || menders[e.Tool] {
 			continue
 		}
 		var since time.Time
@@ -97,11 +113,12 @@ func (c *call) harmed(what ...string) bool {
 func (c *call) knownKeys(events []event) (broken []string) {
 	last, done := map[place]event{}, map[place]bool{}
 	for _, e := range events {
-		switch p := (place{e.Run, e.Step}); e.What {
-		case executed:
+		switch p := (place{e.Run, e.Step}); {
+		case menders[e.Tool]:
+		case e.What == executed:
 			done[p] = !undoers[e.Tool]
 			last[p] = e
-		case again:
+		case e.What == again:
 			last[p] = e
 		}
 	}

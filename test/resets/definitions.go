@@ -117,6 +117,9 @@ func (a *author) work(label string, reads []string) object {
 		if a.chance(30) {
 			s["onError"] = object{"action": "continue"}
 		}
+		if a.chance(25) {
+			s["compensate"] = object{"tool": "be_" + a.pick("mend", "amend"), "arguments": arguments(label), "timeout": "20s", "onError": object{"action": "retry", "retryCount": 3, "retryDelay": "100ms"}}
+		}
 		return s
 	}
 	s := object{"tool": "be_" + a.pick("write", "write", "hold", "hold", "order", "reserve"), "timeout": "20s"}
