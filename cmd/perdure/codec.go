@@ -53,7 +53,7 @@ func (d codecCommand) Run(ctx context.Context, c *console) error {
 		printDiagnostics(c, diags)
 		return errReported
 	}
-	log := d.logger(c.err, found.LogLevel)
+	log := d.logger(c, found.LogLevel)
 	found.Auth.Policy.Exchangeable()
 	server, done, err := d.server(ctx, found, log)
 	if err != nil {

@@ -84,7 +84,7 @@ func (d devCommand) Run(ctx context.Context, c *console) error {
 		printDiagnostics(c, diags)
 		return mistakenFiles(diags)
 	}
-	log := d.logger(c.err, found.LogLevel)
+	log := d.logger(c, found.LogLevel)
 	logDiagnostics(ctx, log, diags)
 	if d.Config == "" {
 		if _, err := os.Stat(scaffold.ConfigFile); err == nil {

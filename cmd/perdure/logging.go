@@ -32,19 +32,26 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// logger returns a logger to w. configured is the level of the configuration, ""
-// if not set.
-func (f *logFlags) logger(w io.Writer, configured string) *slog.Logger {
+// logger returns a logger to standard error, which may hang from then on, also for notes.
+// configured is the level of the configuration, "" if not set.
+func (f *logFlags) logger(c *console, configured string) *slog.Logger {
 	level := slog.LevelInfo
 	for _, name := range []string{configured, string(f.LogLevel)} {
 		if name != "" {
 			_ = level.UnmarshalText([]byte(name)) // both were checked
 		}
 	}
-	if f.LogFormat == "json" {
-		return slog.New(telemetry.Logs(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})))
+	to := func(w io.Writer) *slog.Logger {
+		if f.LogFormat == "json" {
+			return slog.New(telemetry.Logs(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})))
+		}
+		return slog.New(telemetry.Logs(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})))
 	}
-	return slog.New(telemetry.Logs(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})))
+	direct := to(c.err)
+	c.err = newLogWriter(c.err, func(lines int64) {
+		direct.Warn("lines of the log were dropped, since nobody read it", "lines", lines)
+	})
+	return to(c.err)
 }
 
 // logDiagnostics logs warnings and notes about what was loaded.

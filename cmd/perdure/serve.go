@@ -133,7 +133,7 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 		printDiagnostics(c, diags)
 		return mistakenFiles(diags)
 	}
-	log := f.logger(c.err, found.LogLevel)
+	log := f.logger(c, found.LogLevel)
 	logDiagnostics(ctx, log, diags)
 	metrics, stop, err := f.start(ctx, found, log)
 	if err != nil {
