@@ -129,7 +129,7 @@ func failure(ctx context.Context, doing string, id RunID, err error) error {
 	)
 	switch {
 	case errors.As(err, &noNamespace):
-		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
+		return fmt.Errorf("%s: %w", doing, noNamespaceError(noNamespace.Namespace))
 	case errors.As(err, &notFound):
 		return fmt.Errorf("%s: %w", doing, ErrNotFound)
 	case shutOut(err):
@@ -157,6 +157,17 @@ func unavailable(err error) bool {
 // errShutOut says that Temporal lets nobody in who has the credentials of this program, so
 // that nothing was done.
 var errShutOut = fmt.Errorf("%w: it does not let this program in", ErrUnavailable)
+
+// A noNamespaceError names a namespace that Temporal does not know: it was misspelt or
+// deleted, or registered a moment ago.
+type noNamespaceError string
+
+func (e noNamespaceError) Error() string {
+	return fmt.Sprintf("Temporal has no namespace %s; correct --namespace or TEMPORAL_NAMESPACE", string(e))
+}
+
+// Is reports that it may pass.
+func (noNamespaceError) Is(target error) bool { return target == ErrUnavailable }
 
 // shutOut reports whether that is so: an API key or a certificate has expired, was
 // withdrawn, or lacks a permission.

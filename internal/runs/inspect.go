@@ -32,6 +32,10 @@ type Inspection struct {
 	Quarantined int64
 	Tasks       Backlog // of runs, which no worker has taken up yet
 	Calls       Backlog // the same of calls of tools
+	// Builds are those of the workers, if any has a build ID, and Plain is how many workers
+	// have none.
+	Builds []Build
+	Plain  int
 	// Seen is when a worker has looked for work last, by the clock of Temporal.
 	Seen time.Time
 }
@@ -67,10 +71,14 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 	}
 	for _, p := range pollers.Pollers {
 		found.Workers++
+		if p.GetDeploymentOptions().GetBuildId() == "" {
+			found.Plain++
+		}
 		if at := p.LastAccessTime.AsTime(); at.After(found.Seen) {
 			found.Seen = at
 		}
 	}
+	found.Builds, _ = (Rollouts{c}).Builds(ctx) // there need be none
 	found.Tasks, found.Calls, err = queues{&archive{temporal: c, namespace: namespace}}.Backlog(ctx)
 	return &found, err
 }

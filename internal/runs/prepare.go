@@ -82,8 +82,7 @@ func ensureNamespace(ctx context.Context, c client.Client, ns Namespace) error {
 	case !errors.As(err, &missing):
 		return unprepared(ctx, "looking for namespace "+ns.Name, err)
 	case !ns.Register:
-		return fmt.Errorf("namespace %s not found; correct --namespace or TEMPORAL_NAMESPACE, or create it with --create-namespace, or with: %s: %w",
-			ns.Name, creation(ns), ErrNotPermitted)
+		return fmt.Errorf("namespace %s not found; correct --namespace or TEMPORAL_NAMESPACE, or create it with --create-namespace, or with: %s", ns.Name, creation(ns))
 	}
 	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace:                        ns.Name,

@@ -102,12 +102,16 @@ func (r Rollouts) Promote(ctx context.Context, build string, percent float32) er
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(all, func(b Build) bool { return b.ID == build }) {
-		var ids []string
-		for _, b := range all {
-			ids = append(ids, b.ID)
-		}
+	var ids []string
+	for _, b := range all {
+		ids = append(ids, b.ID)
+	}
+	i := slices.Index(ids, build)
+	switch {
+	case i < 0:
 		return fmt.Errorf("no worker has the build ID %s; known builds: %s", build, strings.Join(ids, ", "))
+	case all[i].Workers == 0:
+		return fmt.Errorf("build %s has no workers, so new runs would wait; start them with --build-id %s, then promote it", build, build)
 	}
 	handle := r.temporal.WorkerDeploymentClient().GetHandle(Deployment)
 	if percent < 100 {

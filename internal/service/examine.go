@@ -244,6 +244,7 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 	}
 	x.quarantine(at)
 	x.workers(at, time.Now())
+	x.builds(at)
 }
 
 // quarantine examines how runs are kept from workers that they take down, and calls from

@@ -49,6 +49,28 @@ func TestExamineRetention(t *testing.T) {
 	}
 }
 
+// A build that starts runs, or has some, and no workers is a warning, and so is one that
+// nobody has promoted where all workers have one.
+func TestExamineBuilds(t *testing.T) {
+	t.Parallel()
+	build := func(state runs.BuildState, workers int) runs.Build { return runs.Build{ID: "v1", State: state, Workers: workers} }
+	for _, tc := range []struct {
+		build  runs.Build
+		plain  int
+		status CheckStatus
+	}{
+		{build(runs.BuildCurrent, 1), 0, CheckOK}, {build(runs.BuildCurrent, 0), 1, CheckWarning}, {build(runs.BuildRamping, 0), 1, CheckWarning},
+		{build(runs.BuildDraining, 0), 1, CheckWarning}, {build(runs.BuildDrained, 0), 1, CheckOK}, {build(runs.BuildInactive, 1), 1, CheckOK},
+		{build(runs.BuildInactive, 1), 0, CheckWarning},
+	} {
+		x := &examination{}
+		x.builds(&runs.Inspection{Builds: []runs.Build{tc.build}, Plain: tc.plain})
+		if got := x.checks[0]; got.Name != "builds" || got.Status != tc.status {
+			t.Errorf("%+v, and %d workers without: %+v", tc.build, tc.plain, got)
+		}
+	}
+}
+
 // TestSlowBackends shows that a backend that is slow to start is waited for, and that this
 // is reported meanwhile.
 func TestSlowBackends(t *testing.T) {

@@ -74,6 +74,12 @@ func (r *rollout) pinned() {
 
 	r.before.stop(syscall.SIGTERM, time.Minute)
 	until(t, "the old build to have no worker", func() bool { return r.builds(t)["before"] == "draining, 0 workers" })
+	if out, err := r.command(t, "rollout", "promote", "before").CombinedOutput(); err == nil || !strings.Contains(string(out), "has no workers") {
+		t.Errorf("promoting a build without workers: %v, %s", err, out)
+	}
+	if out, err := r.perdure(t, "doctor"); err != nil || !strings.Contains(out, "no worker of before polls") {
+		t.Errorf("doctor: %v, %s", err, out)
+	}
 	answered := late.tryAnswer()
 	r.begin("after").finish()
 	r.before.start() // nobody else takes the answer up
