@@ -38,6 +38,7 @@ type assembly struct {
 // begin makes what there is to call, and what all parts use.
 func (a *assembly) begin() {
 	a.tokens, a.drain = newSealer(a.Key, a.RetiredKeys), newDrain()
+	a.tokens.lacks = lackWarnings(a.Logger)
 	a.tokens.now = a.Now
 	a.tools = &toolset{backends: a.Catalogue, registry: a.Registry, policy: a.Policy, prefix: a.Prefix,
 		builtIn: map[string]mcp.Tool{}, reasons: map[string]string{}, log: a.Logger}

@@ -8,7 +8,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
@@ -33,6 +35,7 @@ const (
 
 var (
 	errForged  = errors.New("not a token of this server")
+	errNoKey   = errors.New("the token is signed with a key that this process lacks")
 	errExpired = errors.New("token has expired")
 	errForeign = errors.New("token belongs to another caller")
 )
@@ -120,6 +123,8 @@ type state struct {
 type sealer struct {
 	keys []signingKey // the first one signs
 	now  func() time.Time
+
+	lacks func(time.Time) // is told of tokens with errNoKey; nil = nobody is
 }
 
 type signingKey struct {
@@ -152,8 +157,8 @@ func (s *sealer) open(purpose, text, callerID string, into token) error {
 		return errForged
 	}
 	head, mac := text[:len(text)-len(parts[3])-1], parts[3]
-	if !s.signed(parts[1], head, mac) {
-		return errForged
+	if err := s.signed(parts[1], head, mac); err != nil {
+		return err
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil || json.Unmarshal(payload, into) != nil {
@@ -162,13 +167,29 @@ func (s *sealer) open(purpose, text, callerID string, into token) error {
 	return into.check(callerID, s.now())
 }
 
-func (s *sealer) signed(keyID, head, mac string) bool {
+func (s *sealer) signed(keyID, head, mac string) error {
 	for _, k := range s.keys {
-		if k.id == keyID {
-			return hmac.Equal([]byte(k.mac(head)), []byte(mac))
+		if k.id == keyID && hmac.Equal([]byte(k.mac(head)), []byte(mac)) {
+			return nil
+		} else if k.id == keyID {
+			return errForged
 		}
 	}
-	return false
+	if s.lacks != nil {
+		s.lacks(s.now())
+	}
+	return errNoKey
+}
+
+// lackWarnings warns of tokens that are signed with a key which this process lacks, once
+// in a while: anybody can send one.
+func lackWarnings(log *slog.Logger) func(time.Time) {
+	var last atomic.Int64
+	return func(now time.Time) {
+		if before := last.Load(); now.Unix()-before >= 60 && last.CompareAndSwap(before, now.Unix()) {
+			log.Warn("a client has a session or task that is signed with a key which this gateway lacks; if keys were not changed lately, gateways have different ones: compare key= in the line ready of their logs")
+		}
+	}
 }
 
 func (k signingKey) mac(head string) string {

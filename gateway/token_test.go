@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -29,7 +31,7 @@ func TestTokens(t *testing.T) {
 	}{
 		"good":                  {good, statePurpose, "ann", nil},
 		"of a retired key":      {old.seal(statePurpose, valid), statePurpose, "ann", nil},
-		"of an unknown key":     {stranger.seal(statePurpose, valid), statePurpose, "ann", errForged},
+		"of an unknown key":     {stranger.seal(statePurpose, valid), statePurpose, "ann", errNoKey},
 		"for another purpose":   {good, eventPurpose, "ann", errForged},
 		"with its purpose new":  {strings.Replace(good, "state", "event", 1), eventPurpose, "ann", errForged},
 		"for somebody else":     {good, statePurpose, "bob", errForeign},
@@ -50,6 +52,28 @@ func TestTokens(t *testing.T) {
 	}
 	if again := s.seal(statePurpose, mine(now.Add(time.Hour))); again != good {
 		t.Error("the same content gives another token")
+	}
+}
+
+// TestTokenOfAnotherKey: a gateway that gets tokens of a key which it lacks says so, once
+// a minute.
+func TestTokenOfAnotherKey(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	var log bytes.Buffer
+	s := newSealer([]byte("key"), nil)
+	s.now, s.lacks = func() time.Time { return now }, lackWarnings(slog.New(slog.NewTextHandler(&log, nil)))
+	open := func(times int) {
+		for range times {
+			_ = s.open(sessionPurpose, newSealer([]byte("other"), nil).seal(sessionPurpose, &session{}), "", &session{})
+			_ = s.open(sessionPurpose, "forged", "", &session{})
+		}
+	}
+	open(3)
+	now = now.Add(time.Minute)
+	open(2)
+	if n := strings.Count(log.String(), "gateways have different ones"); n != 2 {
+		t.Errorf("it says %d times:\n%s", n, log.String())
 	}
 }
 
