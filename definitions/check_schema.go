@@ -36,6 +36,7 @@ func (c *schemaCheck) parameters() {
 	}
 	c.strayParameters()
 	properties, _ := p["properties"].(map[string]any)
+	c.requiredParameters()
 	defaults := map[string]any{}
 	for _, name := range template.SortedKeys(properties) {
 		property, _ := properties[name].(map[string]any)
@@ -49,6 +50,17 @@ func (c *schemaCheck) parameters() {
 		if _, ok := defaults[name]; ok {
 			at := "parameters.properties." + name + ".default"
 			c.warnf(at, "default", "parameter %q: the default does not fit: it %s", name, problem.Message)
+		}
+	}
+}
+
+// requiredParameters warns of required parameters that are not declared.
+func (c *schemaCheck) requiredParameters() {
+	known := c.parameterNames()
+	required, _ := c.def.Parameters["required"].([]any)
+	for i, value := range required {
+		if name, ok := value.(string); ok && known != nil && !slices.Contains(known, name) {
+			c.warnf(template.AtElement("parameters.required", i), "unknown-parameter", "required parameter %q is not declared%s; no call without it is taken", name, template.DidYouMean(name, known))
 		}
 	}
 }

@@ -261,13 +261,18 @@ func (c *templateCheck) reference(n node, r read, ref template.Ref) {
 			warn("unknown-field", "a call has no %q%s; known fields: %s", ref.Path[0], template.DidYouMean(ref.Path[0], callFields), strings.Join(callFields, ", "))
 		}
 	default:
-		warn("unknown-field", "unknown name .%s%s; known names: .%s", ref.Root, c.meantRoot(ref.Root), strings.Join(roots, ", ."))
+		warn("unknown-field", "unknown name .%s%s; known names: .%s", ref.Root, c.meantRoot(n, ref.Root), strings.Join(roots, ", ."))
 	}
 }
 
 // meantRoot says what may be meant by a name that is no root of the data.
-func (c *templateCheck) meantRoot(name string) string {
-	if c.steps[name] != nil {
+func (c *templateCheck) meantRoot(n node, name string) string {
+	switch {
+	case slices.Contains(n.vars, name):
+		return ": write .forEach." + name
+	case slices.Contains(c.parameterNames(), name):
+		return ": write .params." + name
+	case c.steps[name] != nil:
 		return ": write .steps." + name
 	}
 	return cmp.Or(template.MeantRoot(name), template.DidYouMean(name, roots))

@@ -310,10 +310,16 @@ func (c *callCheck) outputField(r read, s *Step, of callee) {
 	schema, err := decodeObject(of.output)
 	properties, ok := schema["properties"].(map[string]any)
 	additional, stated := schema["additionalProperties"]
-	if err != nil || !ok || len(r.what) < 2 || r.what[0] != "output" || stated && additional != false {
+	if len(r.what) < 2 || r.what[0] != "output" {
 		return
 	}
 	field := r.what[1]
+	if len(of.output) == 0 && of.name != "" && s.Tool != "" && !s.hasDefault(field) {
+		c.blockField(r, field, of)
+	}
+	if err != nil || !ok || stated && additional != false {
+		return
+	}
 	_, known := properties[field]
 	if !known && !s.hasDefault(field) && !(s.Tool != "" && contentName.MatchString(field)) {
 		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s, which %s does not say that it gives%s",
@@ -331,6 +337,23 @@ func (c *callCheck) outputField(r read, s *Step, of callee) {
 	if why := lackedField(name, property, r.what[2:]); why != "" {
 		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads %s%s; as %s says, %s",
 			r.label, r.field, strings.Join(r.what, "."), suffix(" of step ", quoted(r.step)), of.name, why)
+	}
+}
+
+// blockField warns of reads that content blocks, which are what a tool without an output
+// schema gives, do not have.
+func (c *callCheck) blockField(r read, field string, of callee) {
+	output := "." + strings.Join([]string{"steps", r.step, "output"}, ".")
+	if r.step == "" {
+		output = ".output"
+	}
+	switch {
+	case field == "content":
+		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.content%s; %s does not say that it gives more than content blocks: write %s.text",
+			r.label, r.field, suffix(" of step ", quoted(r.step)), of.name, output)
+	case len(r.what) > 2 && (field == "text" || strings.HasPrefix(field, "text_")) && contentName.MatchString(field):
+		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads a field of output.%s%s, which is text: write (fromJson %s.%[3]s).%[6]s if it is JSON",
+			r.label, r.field, field, suffix(" of step ", quoted(r.step)), output, r.what[2])
 	}
 }
 

@@ -69,15 +69,25 @@ var stepAdvice = advised{
 	"server": ": the name of a tool has that of its backend, as in github_create_issue", "backend": ": the name of a tool has that of its backend, as in github_create_issue",
 }
 
+// waits reports whether a step is one that waits, also by a name that other systems have for
+// it.
+func (s *Step) waits() bool {
+	return s.Type == WaitStep || slices.Contains([]string{"sleep", "delay", "pause", "timer"}, PlainKey(string(s.Type)))
+}
+
 // AdviseKey is that of [KeyAdviser].
 func (s *Step) AdviseKey(key string, value *yaml.Node) string {
 	number := value.Kind == yaml.ScalarNode && isNumber(value)
 	switch plain := PlainKey(key); {
+	case plain == "name" && value.Kind == yaml.ScalarNode && slices.Contains([]string{"workflow", "composite", "subworkflow", "composition", "compositetool"}, PlainKey(string(s.Type))):
+		return ": write workflow: " + value.Value
+	case plain == "retry" && value.Kind == yaml.MappingNode:
+		return ": write onError: {action: retry, retryCount: 3, retryDelay: 5s}"
 	case number && slices.Contains([]string{"retries", "retry", "attempts", "maxretries", "maxattempts", "retrycount"}, plain):
 		return fmt.Sprintf(": write onError: {action: retry, retryCount: %s}", value.Value)
-	case number && s.Type == WaitStep && strings.HasPrefix(plain, "second"):
+	case number && s.waits() && strings.HasPrefix(plain, "second"):
 		return fmt.Sprintf(": write for: %ss", value.Value)
-	case number && s.Type == WaitStep && strings.HasPrefix(plain, "minute"):
+	case number && s.waits() && strings.HasPrefix(plain, "minute"):
 		return fmt.Sprintf(": write for: %sm", value.Value)
 	case plain == "name" && s.ID != "" && s.Tool == "" && (s.Type == "" || s.Type == ToolStep):
 		return ": write tool for the name of the tool; the name of a step is its id"

@@ -109,6 +109,9 @@ func (p *parser) openQuote() (at Position, found bool) {
 	return at, false
 }
 
+// bareTemplate is a value that begins with a template, which YAML reads as a mapping.
+var bareTemplate = regexp.MustCompile(`(?::|^\s*-)\s+\{\{`)
+
 // syntaxRemedy says how to mend a mistake in YAML, as the end of a message; "" =
 // unknown.
 func (p *parser) syntaxRemedy(pos Position, message string) string {
@@ -119,6 +122,8 @@ func (p *parser) syntaxRemedy(pos Position, message string) string {
 	switch {
 	case strings.Contains(message, "cannot start any token") && strings.HasPrefix(strings.TrimLeft(line, " "), "\t"):
 		return "; YAML is indented by spaces, not by tabs"
+	case bareTemplate.MatchString(line):
+		return "; put quotes around a text that begins with a template, as in '{{.params.x}} and more'"
 	case strings.Contains(message, "mapping values are not allowed"):
 		return "; put quotes around a text that has \": \" in it"
 	case strings.Contains(message, "did not find expected '-' indicator"), strings.Contains(message, "did not find expected key"):

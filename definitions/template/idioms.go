@@ -23,6 +23,7 @@ var (
 	filtered    = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^|'"])+`) // each part of x | f('y') | g
 	filter      = regexp.MustCompile(`^(\w+)(?:\(([^()]*)\))?$`)
 	subscripted = regexp.MustCompile(`^\.?[A-Za-z_]\w*(?:\.\w+|` + aSubscript + `)*` + aSubscript + `(?:\.\w+|` + aSubscript + `)*$`)
+	rawContent  = regexp.MustCompile(`^\.?steps\.(\w+)\.(?:(?:output|result)\.)?content\[(\d+)\]\.text$`)
 	indexing    = regexp.MustCompile(`\.?\w+|` + aSubscript)
 	ofInput     = regexp.MustCompile(`^\$(?:input|params|inputs)\.(?:params\.)?(\w+)$`)
 )
@@ -40,6 +41,9 @@ var nothing = map[string]bool{"None": true, "null": true, "nil": true, "undefine
 func translated(action string) string {
 	if m := infixed.FindStringSubmatch(action); m != nil {
 		return translatedInfix(m[1], m[2], m[3])
+	}
+	if m := rawContent.FindStringSubmatch(action); m != nil {
+		return ".steps." + m[1] + ".output.text" + strings.TrimPrefix("_"+m[2], "_0")
 	}
 	if subscripted.MatchString(action) {
 		return translatedIndex(indexing.FindAllString(action, -1))

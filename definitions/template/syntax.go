@@ -112,11 +112,16 @@ func remedy(text string, offset int, message string) string {
 		return "; a name with a hyphen is read by index: {{index .params \"a-b\"}}"
 	case strings.HasPrefix(message, "malformed character constant"):
 		return `; a text stands in double quotes, or in backquotes`
+	case message == "unexpected EOF" && otherBranch.MatchString(text):
+		return "; branches are {{if .params.a}}…{{else if .params.b}}…{{else}}…{{end}}"
 	case message == "unexpected {{end}}" && loopOfOthers.MatchString(text):
 		return "; a loop is {{range $item := .params.items}}{{$item}}{{end}}"
 	}
 	return remedies[message]
 }
+
+// otherBranch is an end or a branch as other template languages write it.
+var otherBranch = regexp.MustCompile(`\{\{-?\s*(elseif|elsif|elif|endif|/if)\b`)
 
 // loopOfOthers begins a loop as other template languages write it.
 var loopOfOthers = regexp.MustCompile(`\{\{-?\s*(for|each|foreach)\s|\{%`)
