@@ -73,9 +73,18 @@ func documents(data []byte) (roots []*yaml.Node, err error) {
 		case err != nil:
 			return roots, err
 		case len(document.Content) == 1 && !isNull(document.Content[0]):
-			roots = append(roots, document.Content[0])
+			roots = append(roots, resourcesIn(document.Content[0])...)
 		}
 	}
+}
+
+// resourcesIn are the documents in a document: the items of a list of resources, as kubectl
+// prints them; otherwise itself.
+func resourcesIn(root *yaml.Node) []*yaml.Node {
+	if items := member(root, "items"); items != nil && items.Kind == yaml.SequenceNode && strings.HasSuffix(kindOf(root), "List") {
+		return items.Content
+	}
+	return []*yaml.Node{root}
 }
 
 func (p *parser) syntaxError(err error) {

@@ -34,6 +34,8 @@ var meantCommands = map[string][]string{
 // meantFlags are flags and their like, by what they are called elsewhere, where a command
 // has them.
 var meantFlags = map[string][]string{
+	"--against":     {"--url", "--server", "--endpoint"},
+	"--url":         {"--against", "--server", "--endpoint"},
 	"--listen":      {"--port", "--host", "--address", "--bind", "-p"},
 	"--config":      {"-c", "-f", "--file"},
 	"--definitions": {"--dir", "--tools", "-d"},

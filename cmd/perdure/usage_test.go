@@ -24,6 +24,8 @@ func TestMeantWords(t *testing.T) {
 		"start":               `unknown command start, did you mean "dev"?`,
 		"bogus":               `unknown command bogus; see perdure --help`,
 		"dev --port 80":       `unknown flag --port, did you mean "--listen"?; see perdure dev --help`,
+		"validate --url u":    `unknown flag --url, did you mean "--against"?; see perdure validate --help`,
+		"call x --server u":   `unknown flag --server, did you mean "--url"?; see perdure call --help`,
 		"dev --lisen x":       `unknown flag --lisen, did you mean "--listen"?`,
 		"dev x.yaml":          `unexpected argument x.yaml: write --config x.yaml for a configuration, --definitions x.yaml for definitions; see perdure dev --help`,
 		"call x --arg a=1":    `unknown flag --arg: write arguments of the tool as NAME=VALUE; see perdure call --help`,
