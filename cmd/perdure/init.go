@@ -103,7 +103,7 @@ func (i initCommand) read(c *console) (*scaffold.Set, error) {
 		files = config.ServerFiles(".")
 	}
 	if len(files) == 0 {
-		return nil, errors.New("no file lists MCP servers here (.mcp.json, .vscode/mcp.json, .cursor/mcp.json, .zed/settings.json, .gemini/settings.json, .codex/config.toml, a vMCP configuration); name one, start with perdure backend add NAME -- COMMAND, or with perdure init --example prepare_review")
+		return nil, errors.New("no file lists MCP servers here (.mcp.json, .vscode/mcp.json, .cursor/mcp.json, .zed/settings.json, .gemini/settings.json, .codex/config.toml, opencode.json and others, a vMCP configuration); name one, start with perdure backend add NAME -- COMMAND, or with perdure init --example prepare_review")
 	}
 	set, diags := scaffold.Read(files)
 	printDiagnostics(c, diags)

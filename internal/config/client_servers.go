@@ -11,8 +11,8 @@ import (
 )
 
 // What MCP clients keep of their servers is a configuration, too: mcpServers of
-// Claude, Cursor, Continue and others, servers of VS Code, context_servers of Zed, and
-// mcp_servers of Codex.
+// Claude, Cursor, Continue and others, servers of VS Code, context_servers of Zed, mcp of
+// opencode, and mcp_servers of Codex.
 
 // isClientFile reports whether a document is such a file.
 func isClientFile(root *yaml.Node) bool {
@@ -21,7 +21,19 @@ func isClientFile(root *yaml.Node) bool {
 
 // listOf is where a client's file lists servers; nil = nowhere.
 func listOf(root *yaml.Node) *yaml.Node {
-	return firstChild(root, "mcpServers", "servers", "context_servers")
+	if list := firstChild(root, "mcpServers", "servers", "context_servers"); list != nil {
+		return list
+	}
+	list := child(root, "mcp")
+	if list == nil || list.Kind != yaml.MappingNode || len(list.Content) == 0 {
+		return nil
+	}
+	for i := 1; i < len(list.Content); i += 2 {
+		if kind := child(list.Content[i], "type"); kind == nil || kind.Value != "local" && kind.Value != "remote" {
+			return nil
+		}
+	}
+	return list
 }
 
 // firstChild is the value of the first of some keys that a mapping has; nil = of none.
@@ -111,7 +123,7 @@ func (s clientServer) backend() *yaml.Node {
 		content = append(content, scalar(transport, "transport"), transport)
 	}
 	of := s.flat()
-	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"httpUrl", "url"}, {"headers", "headers"}, {"env_vars", "passEnv"}} {
+	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"environment", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"httpUrl", "url"}, {"headers", "headers"}, {"env_vars", "passEnv"}} {
 		if value := child(of, key[0]); value != nil {
 			content = append(content, scalar(value, key[1]), s.referring(value))
 		}
@@ -120,7 +132,8 @@ func (s clientServer) backend() *yaml.Node {
 }
 
 // flat is the server with all keys beside each other: Zed had the program in an object,
-// and Continue has headers in one.
+// and Continue has headers in one, opencode has it and its arguments in a list, and people
+// write both in one text.
 func (s clientServer) flat() *yaml.Node {
 	of := s.node
 	if path, ok := lookup(of, keyPath{"command", "path"}); ok {
@@ -130,7 +143,27 @@ func (s clientServer) flat() *yaml.Node {
 	if headers, ok := lookup(of, keyPath{"requestOptions", "headers"}); ok {
 		of = mapping(of, append(slices.Clone(of.Content), scalar(headers, "headers"), headers)...)
 	}
-	return of
+	command := child(of, "command")
+	words := words(command)
+	if len(words) == 0 || len(words) == 1 && command.Kind == yaml.ScalarNode || child(of, "args") != nil && len(words) > 1 {
+		return of
+	}
+	args := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: command.Line, Column: command.Column, Content: words[1:]}
+	return mapping(of, append([]*yaml.Node{scalar(command, "command"), words[0], scalar(command, "args"), args}, of.Content...)...)
+}
+
+// words are the words of a command in a list, or of one in a text without quotes.
+func words(command *yaml.Node) (words []*yaml.Node) {
+	switch {
+	case command == nil:
+	case command.Kind == yaml.SequenceNode:
+		return command.Content
+	case command.Kind == yaml.ScalarNode && !strings.ContainsAny(command.Value, "\"'\\") && !exists(command.Value):
+		for _, word := range strings.Fields(command.Value) {
+			words = append(words, scalar(command, word))
+		}
+	}
+	return words
 }
 
 // transport is how the server is reached: what the file says, in our words; nil =
@@ -145,8 +178,10 @@ func (s clientServer) transport() *yaml.Node {
 		return scalar(s.node, "streamable-http")
 	case kind == nil:
 		return nil
-	case slices.Contains([]string{"http", "streamableHttp", "streamable_http"}, kind.Value):
+	case slices.Contains([]string{"http", "streamableHttp", "streamable_http", "remote"}, kind.Value):
 		return scalar(kind, "streamable-http")
+	case kind.Value == "local":
+		return scalar(kind, "stdio")
 	}
 	return kind
 }

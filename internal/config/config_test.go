@@ -341,6 +341,21 @@ func TestClientServers(t *testing.T) {
 	}
 }
 
+// TestClientServersInOtherForms: the program may be in a list or in one text, and its
+// transport may be called local.
+func TestClientServersInOtherForms(t *testing.T) {
+	t.Parallel()
+	files := backends.Config{Name: "files", Transport: backends.Stdio, Command: "npx", Args: []string{"-y", "files"}}
+	text := files
+	text.Name, files.Env = "text", map[string]string{"LEVEL": "debug"}
+	for file, want := range map[string]backends.Config{"testdata/client_local.yaml": files, "testdata/client_text.yaml": text} {
+		found, _ := Load(Sources{Config: file})
+		if diff := cmp.Diff(want, found.Backends[0], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", file, diff)
+		}
+	}
+}
+
 // TestServerIsConfiguration: a file with a VirtualMCPServer is a configuration, whatever is
 // beside it.
 func TestServerIsConfiguration(t *testing.T) {

@@ -42,7 +42,9 @@ func ServerFiles(dir string) []string {
 		filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "mcp.json"),
 		filepath.Join(dir, ".vscode", "mcp.json"), filepath.Join(dir, ".cursor", "mcp.json"),
 		filepath.Join(dir, ".zed", "settings.json"), filepath.Join(dir, ".gemini", "settings.json"),
-		filepath.Join(dir, ".codex", "config.toml"),
+		filepath.Join(dir, ".roo", "mcp.json"), filepath.Join(dir, ".kiro", "settings", "mcp.json"),
+		filepath.Join(dir, ".amazonq", "mcp.json"), filepath.Join(dir, ".junie", "mcp", "mcp.json"),
+		filepath.Join(dir, "opencode.json"), filepath.Join(dir, ".codex", "config.toml"),
 	}
 	for _, pattern := range []string{"*.yaml", "*.yml"} {
 		matches, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well formed
