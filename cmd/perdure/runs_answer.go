@@ -17,14 +17,15 @@ type runsAnswerCommand struct {
 	temporalFlags `embed:""`
 	signFlags     `embed:""`
 
-	ID          string `arg:"" optional:"" help:"Run ID; any unique part of it works."`
-	Accept      bool   `help:"Accept." xor:"action" required:""`
-	Decline     bool   `help:"Decline." xor:"action" required:""`
-	Cancel      bool   `help:"Cancel the elicitation." xor:"action" required:""`
-	Content     string `help:"Content of the answer, with --accept." placeholder:"JSON"`
-	Step        string `help:"Step whose elicitation to answer, if several are open." xor:"which"`
-	Elicitation string `help:"ID of the elicitation, if several are open." xor:"which"`
-	By          string `help:"Name to record as the person who answers. Default: your user name."`
+	ID          string   `arg:"" optional:"" help:"Run ID; any unique part of it works."`
+	Fields      []string `arg:"" optional:"" name:"name=value" help:"Fields of the answer, with --accept. They have the types in its form; an object or a list is written as JSON."`
+	Accept      bool     `help:"Accept." xor:"action" required:""`
+	Decline     bool     `help:"Decline." xor:"action" required:""`
+	Cancel      bool     `help:"Cancel the elicitation." xor:"action" required:""`
+	Content     string   `help:"All fields of the answer as one JSON object, with --accept." placeholder:"JSON"`
+	Step        string   `help:"Step whose elicitation to answer, if several are open." xor:"which"`
+	Elicitation string   `help:"ID of the elicitation, if several are open." xor:"which"`
+	By          string   `help:"Name to record as the person who answers. Default: your user name."`
 
 	Query string  `help:"Answer the open elicitations of all runs that match this list filter of Temporal, such as PerdureTool = 'deploy', in the same way. Their forms must be the same." placeholder:"FILTER"`
 	Rate  float64 `help:"With --query: maximum number of answers per second." default:"5"`
@@ -37,7 +38,8 @@ func (runsAnswerCommand) Help() string {
 elicitation with mode: url can be answered on the approvals page only, and one that
 names who answers (by) by these people only, there or in their clients. Examples:
 
-    perdure runs answer prepare_review/k3v9a2m4qx --accept --content '{"verdict": "approve"}'
+    perdure runs answer prepare_review/k3v9a2m4qx --accept verdict=approve note='Looks good.'
+    perdure runs answer k3v9a2 --accept --content '{"verdict": "approve"}'
     perdure runs answer k3v9a2 --decline
     perdure runs answer --query "PerdureTool = 'deploy'" --step approve --accept`
 }
@@ -70,6 +72,8 @@ func (a runsAnswerCommand) check() error {
 		return usagef("--elicitation is for one run; with --query, use --step")
 	case a.Content != "" && !a.Accept:
 		return usagef("--content needs --accept")
+	case len(a.Fields) > 0 && !a.Accept:
+		return usagef("fields need --accept")
 	}
 	if err := checkBulk(a.Rate, a.Limit); err != nil {
 		return err
@@ -94,12 +98,18 @@ func (a runsAnswerCommand) answerOne(ctx context.Context, c *console, rc *runs.C
 		return fmt.Errorf("%s of %s %s: open %s of the server; with dev: perdure approvals open %s%s",
 			question.StepPath, id, onlySignedIn(question), approvals.Path(id), id, dataFlag(a.Data))
 	}
+	content := a.content()
+	if len(a.Fields) > 0 {
+		if content, err = callArguments(question.Schema, content, a.Fields); err != nil {
+			return fmt.Errorf("%s still waits: %w", question.StepPath, err)
+		}
+	}
 	decision, err := rc.Answer(ctx, id, runs.Answer{
-		ElicitationID: question.ID, Action: a.action(), Content: a.content(), By: cmp.Or(a.By, userName()), Via: runs.ViaCommand,
+		ElicitationID: question.ID, Action: a.action(), Content: content, By: cmp.Or(a.By, userName()), Via: runs.ViaCommand,
 	})
 	var invalid *runs.InvalidAnswerError
 	if errors.As(err, &invalid) {
-		return fmt.Errorf("the answer does not fit, and %s still waits: %w", question.StepPath, err)
+		return fmt.Errorf("the answer does not fit, and %s still waits: %w; write fields as NAME=VALUE, as perdure runs show %s says", question.StepPath, err, id)
 	} else if err != nil {
 		return err
 	}

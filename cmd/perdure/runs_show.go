@@ -271,7 +271,9 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 	}
 	for _, f := range view.NewForm(e.Schema).Fields {
 		out.printf("    %s", describeField(f, "    "))
-		example = " --content '{…}'"
+		if f.Required {
+			example += " " + view.ShellWord(f.Name) + "=…"
+		}
 	}
 	out.printf(again+"answer with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", command, example)
 }
