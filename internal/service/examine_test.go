@@ -53,7 +53,9 @@ func TestExamineRetention(t *testing.T) {
 // nobody has promoted where all workers have one.
 func TestExamineBuilds(t *testing.T) {
 	t.Parallel()
-	build := func(state runs.BuildState, workers int) runs.Build { return runs.Build{ID: "v1", State: state, Workers: workers} }
+	build := func(state runs.BuildState, workers int) runs.Build {
+		return runs.Build{ID: "v1", State: state, Workers: workers}
+	}
 	for _, tc := range []struct {
 		build  runs.Build
 		plain  int
