@@ -79,9 +79,10 @@ func (es *elicitations) waiting() []Elicitation {
 }
 
 // closedBefore reports whether an elicitation of a called run was closed in an earlier
-// execution, so that a repeated signal about it is ignored.
+// execution, so that a repeated signal about it is ignored. One of a run that was reset may
+// be another one.
 func (es *elicitations) closedBefore(e Elicitation) bool {
-	return es.in.Continued && e.StepPath.Occurrence(e.ID) <= es.in.Asked[e.StepPath] && !slices.ContainsFunc(es.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
+	return es.in.Continued && e.Round == "" && e.StepPath.Occurrence(e.ID) <= es.in.Asked[e.StepPath] && !slices.ContainsFunc(es.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
 }
 
 // takeBack drops elicitations of the previous execution that this one, which ends, has

@@ -124,6 +124,7 @@ func (gs *gates) open(ctx workflow.Context, e Elicitation, limit time.Duration) 
 	for _, was := range gs.in.Open {
 		if was.StepPath == e.StepPath && !gs.elicitations.asked(was.ID) {
 			e, carried = was, true
+			e.Round = gs.in.Round
 		}
 	}
 	index := gs.elicitations.add(e)

@@ -11,15 +11,16 @@ import "go.temporal.io/sdk/workflow"
 func (gs *gates) reopenBelow(ctx workflow.Context, call *called) {
 	for _, was := range gs.in.Open {
 		if _, below := call.path.CalledID(was.ID); was.Run != "" && below && !gs.elicitations.asked(was.ID) {
+			call.carried = append(call.carried, was)
 			gs.mirror(ctx, call, was)
 		}
 	}
 }
 
-// updateBelow takes a called run's report on an elicitation, with paths as seen from here.
-func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation) {
+// updateBelow takes a called run's report on an elicitation, with paths as seen from here,
+// where it may be another one than that with the same ID before.
+func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation, anew bool) {
 	g, open := gs.opened[e.ID]
-	anew := call.asksAnew(e)
 	if open && anew {
 		gs.close(ctx, g, ElicitationDropped, Answer{})
 		open = false

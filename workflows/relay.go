@@ -76,6 +76,7 @@ func (rl *relay) takeReport(ctx workflow.Context, call *called, report ChildRepo
 		return
 	}
 	if reset {
+		call.voids()
 		rl.gates.dropBelow(ctx, call)
 	}
 	call.over = call.over || report.Ends
@@ -85,7 +86,7 @@ func (rl *relay) takeReport(ctx workflow.Context, call *called, report ChildRepo
 	e := *report.Elicitation
 	e.ID, e.StepPath, e.StepID = call.path.RelayedID(e.ID), call.path.Below(e.StepPath), call.path.Top()
 	e.Run, e.Questions = cmp.Or(e.Run, call.id), nil
-	rl.gates.updateBelow(ctx, call, e)
+	rl.gates.updateBelow(ctx, call, e, call.asksAnew(e, report.Round))
 }
 
 // passOn gives an answer to the called run that asks.
