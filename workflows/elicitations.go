@@ -23,7 +23,7 @@ func (es *elicitations) add(e Elicitation) int {
 
 // put adds one, in the place of that with the same ID.
 func (es *elicitations) put(e Elicitation) int {
-	if i := slices.IndexFunc(es.list, func(was Elicitation) bool { return was.ID == e.ID }); i >= 0 {
+	if i := es.index(e.ID); i >= 0 {
 		es.list[i] = e
 		return i
 	}
@@ -63,8 +63,11 @@ func (es *elicitations) askedBefore(path StepPath) bool {
 }
 
 // asked reports whether this execution has opened an elicitation.
-func (es *elicitations) asked(id string) bool {
-	return slices.ContainsFunc(es.list, func(e Elicitation) bool { return e.ID == id })
+func (es *elicitations) asked(id string) bool { return es.index(id) >= 0 }
+
+// index is the place of an elicitation in the list; -1 = it is not there.
+func (es *elicitations) index(id string) int {
+	return slices.IndexFunc(es.list, func(e Elicitation) bool { return e.ID == id })
 }
 
 // waiting are those that are open.

@@ -24,6 +24,7 @@ type gates struct {
 	opened         map[string]*gate                                    // by ID
 	pendingAnswers map[string][]Signal                                 // answers to elicitations that this execution has yet to open again, by ID
 	passOn         func(ctx workflow.Context, below *called, a Answer) // gives an answer to the called run that asks
+	reportAgain    func(ctx workflow.Context, id string)               // reports to the run above how an elicitation stands
 }
 
 func newGates(g gates) *gates {

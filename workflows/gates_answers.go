@@ -29,8 +29,9 @@ func (gs *gates) readAnswer(ctx workflow.Context, s Signal, held bool) reading {
 	early, expected := gs.pendingAnswers[a.ElicitationID]
 	wait := func() { gs.pendingAnswers[a.ElicitationID] = append(early, s) }
 	h := reading{
-		about: Ruling{ElicitationID: a.ElicitationID, Action: a.Action, By: a.AnsweredBy, AnswerID: a.AnswerID},
-		take:  func(ctx workflow.Context, made Ruling) { gs.take(ctx, a, made) },
+		about:   Ruling{ElicitationID: a.ElicitationID, Action: a.Action, By: a.AnsweredBy, AnswerID: a.AnswerID},
+		take:    func(ctx workflow.Context, made Ruling) { gs.take(ctx, a, made) },
+		untaken: func(ctx workflow.Context) { gs.reportAgain(ctx, a.ElicitationID) },
 	}
 	switch {
 	case !open && expected && len(early) < maxUnchecked:

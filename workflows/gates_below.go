@@ -28,6 +28,7 @@ func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation, 
 	switch {
 	case open && e.State != ElicitationOpen:
 		gs.closeAs(ctx, g, e)
+	case e.State != ElicitationOpen && e.Message == "": // the called run does not know it
 	case !open && (anew || !gs.elicitations.asked(e.ID) && !gs.elicitations.closedBefore(e)):
 		e.Round += gs.in.Round
 		gs.mirror(ctx, call, e)

@@ -70,6 +70,19 @@ func (p *parent) reportElicitations(ctx workflow.Context) {
 	}
 }
 
+// reportAgain reports how an elicitation stands for which an answer was passed down in vain:
+// since the run above was reset, or this one, that takes another one for open.
+func (p *parent) reportAgain(ctx workflow.Context, id string) {
+	if p.in.Parent == nil {
+		return
+	}
+	e := Elicitation{ID: id, State: ElicitationDropped}
+	if i := p.elicitations.index(id); i >= 0 {
+		e = *p.elicitations.at(i)
+	}
+	p.report(ctx, ChildReport{Elicitation: &e})
+}
+
 func (p *parent) report(ctx workflow.Context, report ChildReport) {
 	report.StepPath, report.RunID, report.Round = p.in.Parent.StepPath, p.id, p.in.Round
 	p.pending++

@@ -74,7 +74,7 @@ func (r *run) tie() {
 	r.board.steps = r.steps
 	r.budget.ending = func() bool { return r.failures.why() != nil || r.steps.skips() }
 	r.signals.changed, r.holds.changed = r.board.publishNow, r.board.showHolds
-	r.gates.passOn = r.relay.passOn
+	r.gates.passOn, r.gates.reportAgain = r.relay.passOn, r.parent.reportAgain
 	r.undo.scopeAt = r.steps.scopeAt
 	r.steps.execute = func(ctx workflow.Context, kind StepKind, n *definitions.Node, at place) Outcome {
 		return kind.Execute(ctx, StepRun{Node: n, run: r, at: at})

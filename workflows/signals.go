@@ -12,6 +12,8 @@ type reading struct {
 	refuse string                                  // why it is not taken, though it is proven; "" = it is
 	strict bool                                    // it always needs proof, whatever the settings
 	take   func(ctx workflow.Context, made Ruling) // applies the signal
+	// untaken is for one that is proven and refused; nil = nothing.
+	untaken func(ctx workflow.Context)
 }
 
 // A mailbox has the signals of one name.
@@ -117,6 +119,8 @@ func (ss *signals) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (
 		return false
 	case made.Verdict == VerdictHeld:
 		ss.keepUnchecked(ctx, UncheckedSignal{Name: m.name, Signal: &s, Key: made.Key, ElicitationID: made.ElicitationID, By: made.By, AnswerID: made.AnswerID})
+	case made.Verdict == VerdictUntaken && h.untaken != nil:
+		h.untaken(ctx)
 	case made.Verdict == VerdictRefused:
 		workflow.GetLogger(ctx).Warn("signal refused", "signal", m.name, "reason", made.Reason, "elicitation", made.ElicitationID, "says", made.By)
 	}

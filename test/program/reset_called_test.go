@@ -297,6 +297,29 @@ func TestAttackResetOfACalledRunBefore(t *testing.T) {
 	}
 }
 
+// A run that was reset takes for open what a called run had asked and has closed since: the
+// first answer tells it so.
+func TestResetOfARunThatTakesAnElicitationForOpen(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	l.called["below"] = define(t, "below", `steps: [{id: q, type: elicitation, message: First?, timeout: 24h}, {id: r, type: elicitation, message: Second?, timeout: 24h, dependsOn: [q]}]`)
+	id := l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: below}]"))
+	first := l.asked(t, id, "")
+	perduretest.Must(l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: first.ID, Action: "accept", By: "ada"}))(t)
+	l.asked(t, id, first.ID)
+	resetTo(t, l.temporal, string(id), "", "after the question")
+	until(t, "the first question", func() bool {
+		return len(perduretest.Must(l.door.Get(t.Context(), id))(t).Open()) == 1
+	})
+	d := perduretest.Must(l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: first.ID, Action: "decline", By: "bob"}))(t)
+	if d.Won || d.Action != "accept" || d.By != "ada" {
+		t.Errorf("the second answer came to %+v", d)
+	}
+	perduretest.NoError(t, l.door.Cancel(t.Context(), id, ""))
+	l.end(t, id)
+	l.replay(t, id)
+}
+
 // What a called run did was undone, and the run above is reset to before it called: another
 // run does it again, and that is undone again, or stays.
 func TestAttackResetOfAnUndoneCalledRun(t *testing.T) {

@@ -55,8 +55,6 @@ func (w *world) asks(id runs.RunID) *call {
 }
 
 func (a *answerer) answer(ctx context.Context, c *call, run runs.Run) {
-	ctx, done := context.WithTimeout(ctx, 5*time.Second)
-	defer done()
 	for _, e := range run.Open() {
 		answer := runs.Answer{ElicitationID: e.ID, Action: workflows.Accept, Content: json.RawMessage(`{}`), By: "op", Via: runs.ViaCommand}
 		switch e.Kind {
@@ -96,7 +94,9 @@ func (a *answerer) answer(ctx context.Context, c *call, run runs.Run) {
 				answer.Action, answer.Content = workflows.Decline, nil
 			}
 		}
+		ctx, done := context.WithTimeout(ctx, 5*time.Second)
 		_, err := a.w.door.Answer(ctx, run.ID, answer)
+		done()
 		if err != nil {
 			a.w.count("answer refused")
 		}

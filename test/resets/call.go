@@ -161,9 +161,11 @@ func (c *call) harm(ctx context.Context) {
 }
 
 // cancel cancels the run, which then sends nothing more.
-func (c *call) cancel(ctx context.Context, id, why string) {
+func (c *call) cancel(ctx context.Context, id, why string) bool {
 	began := time.Now()
-	c.did(began, "cancel", id, why, c.w.door.Cancel(ctx, runs.RunID(id), "by chance"))
+	err := c.w.door.Cancel(ctx, runs.RunID(id), "by chance")
+	c.did(began, "cancel", id, why, err)
+	return err == nil
 }
 
 // reset resets the last execution of a run, or one before, to a random workflow task.
@@ -311,7 +313,10 @@ func (c *call) settle(ctx context.Context) bool {
 			why := c.w.waits(ctx, tree)
 			fmt.Printf("hung: %s of %s: %s\n", c.about, c.id, why)
 			c.suspect = c.w.open(ctx, c.id)
-			c.cancel(ctx, c.id, why)
+			if !c.cancel(ctx, c.id, why) {
+				stage-- // the process is being started
+				continue
+			}
 			began = time.Now()
 			continue
 		}
