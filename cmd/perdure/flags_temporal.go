@@ -149,9 +149,16 @@ type connectionFlags struct {
 // clientOptions are the options of a connection; HostPort and Namespace are "" if
 // nothing sets them.
 func (f connectionFlags) clientOptions() (client.Options, error) {
-	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{EnvLookup: temporalEnv{}})
+	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{EnvLookup: temporalEnv{}})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("reading how to reach Temporal: %w", err)
+	}
+	options, err := profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
 	if err != nil {
 		return options, fmt.Errorf("reading how to reach Temporal: %w", err)
+	}
+	if at := profile.TLS; at != nil && at.ClientCertPath != "" && options.ConnectionOptions.TLS != nil {
+		web.RenewPair(options.ConnectionOptions.TLS, at.ClientCertPath, at.ClientKeyPath)
 	}
 	options.HostPort = cmp.Or(f.Address, options.HostPort)
 	options.Namespace = cmp.Or(f.Namespace, options.Namespace)

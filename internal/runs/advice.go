@@ -14,12 +14,12 @@ var fixes = []struct{ part, fix string }{
 	{"unknown service", "another service of Temporal is there: set --address to its frontend"},
 }
 
-const clientCertificate = "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH to one that it takes; processes read both at their start"
+const clientCertificate = "set TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH to one that it takes; processes read the files for each connection"
 
 // Fix says what helps against an error of Temporal; "" = that is not known.
 func Fix(err error) string {
 	if shutOut(err) {
-		return "give TEMPORAL_API_KEY, or the client certificate, one that is valid and may write in the namespace; processes read them at their start"
+		return "give TEMPORAL_API_KEY, or the client certificate, one that is valid and may write in the namespace; processes read the key at their start"
 	}
 	for _, f := range fixes {
 		if strings.Contains(err.Error(), f.part) {

@@ -184,6 +184,7 @@ func (x *examination) temporal(ctx context.Context) {
 		x.add("temporal", CheckFailed, err.Error(), "set --address or TEMPORAL_ADDRESS, or start perdure dev")
 		return
 	}
+	x.certificate(options.ConnectionOptions.TLS, time.Now())
 	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 	tc, err := client.DialContext(ctx, options)
 	if err != nil {

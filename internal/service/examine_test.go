@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/perduretest"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/store"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // The clock that is furthest from ours counts.
@@ -70,6 +73,26 @@ func TestExamineBuilds(t *testing.T) {
 		if got := x.checks[0]; got.Name != "builds" || got.Status != tc.status {
 			t.Errorf("%+v, and %d workers without: %+v", tc.build, tc.plain, got)
 		}
+	}
+}
+
+// A client certificate that has expired, or soon will, is reported.
+func TestExamineCertificate(t *testing.T) {
+	t.Parallel()
+	pair := perduretest.Must(web.OpenPair(filepath.Join(t.TempDir(), "pair.pem")))(t)
+	cfg := pair.Client()
+	end := cfg.Certificates[0].Leaf.NotAfter
+	for now, status := range map[time.Time]CheckStatus{end.Add(-30 * 24 * time.Hour): CheckOK, end.Add(-time.Hour): CheckWarning, end.Add(time.Hour): CheckFailed} {
+		x := &examination{}
+		x.certificate(cfg, now)
+		if got := x.checks[0]; got.Name != "client certificate" || got.Status != status {
+			t.Errorf("at %s: %+v", now, got)
+		}
+	}
+	x := &examination{}
+	x.certificate(nil, end)
+	if len(x.checks) > 0 {
+		t.Errorf("without a certificate: %+v", x.checks)
 	}
 }
 

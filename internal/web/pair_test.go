@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"os"
 	"path/filepath"
@@ -36,6 +37,34 @@ func TestAttackWithoutThePair(t *testing.T) {
 		if err := exchange(t, tc.server, tc.client); (err == nil) != tc.works {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestRenewPair: a client shows the certificate that its files have now, and the one
+// before while they are being written.
+func TestRenewPair(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pair.pem")
+	cfg := open(t, file).Client()
+	first := cfg.Certificates[0].Leaf
+	web.RenewPair(cfg, file, file)
+	shows := func() *x509.Certificate { return perduretest.Must(cfg.GetClientCertificate(nil))(t).Leaf }
+	perduretest.NoError(t, os.WriteFile(file, []byte("half"), 0o600))
+	if !shows().Equal(first) {
+		t.Error("without a file it shows another one")
+	}
+	perduretest.NoError(t, os.Remove(file))
+	second := open(t, file)
+	if got := shows(); got.Equal(first) || !got.Equal(second.Client().Certificates[0].Leaf) {
+		t.Error("it shows the one before")
+	}
+	if err := exchange(t, second.Server(), func() *tls.Config {
+		c := second.Client()
+		c.Certificates = nil
+		c.GetClientCertificate = cfg.GetClientCertificate
+		return c
+	}()); err != nil {
+		t.Error(err)
 	}
 }
 
