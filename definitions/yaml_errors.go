@@ -29,6 +29,8 @@ func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) 
 // "" = no suggestion.
 func meantList(n *yaml.Node, t reflect.Type) string {
 	switch {
+	case n.Kind == yaml.ScalarNode && t.Elem().Kind() == reflect.String && !strings.ContainsAny(n.Value, ",\"'\\"):
+		return ": write [" + strings.Join(strings.Fields(n.Value), ", ") + "]"
 	case n.Kind == yaml.ScalarNode && t.Elem().Kind() == reflect.String:
 		return ": write [" + n.Value + "]"
 	case n.Kind == yaml.MappingNode && t.Elem().Kind() == reflect.String && len(n.Content) == 2 && n.Content[1].Kind == yaml.ScalarNode:

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"go.yaml.in/yaml/v4"
 
@@ -106,12 +107,36 @@ func (a *authorization) AdviseValue(key string, value *yaml.Node) string {
 }
 
 // AdviseKey is that of [definitions.KeyAdviser].
+func (a *incomingAuth) AdviseKey(key string, _ *yaml.Node) string {
+	if slices.Contains([]string{"issuer", "audience", "clientid", "jwksurl", "jwksuri"}, definitions.PlainKey(key)) {
+		return ": write it under oidc"
+	}
+	return ""
+}
+
+// AdviseKey is that of [definitions.KeyAdviser].
+func (a *approvals) AdviseKey(key string, _ *yaml.Node) string {
+	if key == "approvers" || key == "operators" {
+		return ": write it under authorization"
+	}
+	return ""
+}
+
+// AdviseKey is that of [definitions.KeyAdviser].
 func (b *backend) AdviseKey(key string, value *yaml.Node) string {
 	switch {
 	case b.Name == "" && value.Kind == yaml.MappingNode:
 		return fmt.Sprintf(": write {name: %s, …}", key)
 	case key == "disabled" || key == "enabled":
 		return ": leave the backend out instead"
+	case (key == "tools" || key == "include" || key == "exclude" || key == "filter") && value.Kind == yaml.SequenceNode && !slices.ContainsFunc(value.Content, func(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }):
+		return fmt.Sprintf(": which tools clients see is written under aggregation.tools, as in {workload: %s, filter: [TOOL]}", b.Name)
+	case key == "image" && value.Kind == yaml.ScalarNode:
+		return fmt.Sprintf(": write command: docker, and args: [run, -i, --rm, %s]", value.Value)
+	case slices.Contains([]string{"ratelimit", "rps", "qps", "rate", "maxconcurrent", "concurrency"}, definitions.PlainKey(key)):
+		return ": write it under limits, as in limits: {rate: 10/s, concurrency: 4}"
+	case slices.Contains([]string{"retries", "retry", "maxretries"}, definitions.PlainKey(key)):
+		return ": leave it out; steps have onError, and what may be repeated is repeated"
 	case key == "envFile":
 		return ": set its variables for perdure itself, and name them under passEnv"
 	}

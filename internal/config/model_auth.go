@@ -85,7 +85,7 @@ type publisher struct {
 type grant struct {
 	Tools    []string `yaml:"tools" required:"names of tools, or patterns such as repo_*; \"*\" is all of them" help:"Names of tools as clients see them, or patterns such as repo_*."`
 	Groups   []string `yaml:"groups" help:"Groups; \"*\" is everybody."`
-	Subjects []string `yaml:"subjects" help:"Subjects; one of another issuer is written in full."`
+	Subjects []string `yaml:"subjects" meant:"allow,users,people,callers" help:"Subjects; one of another issuer is written in full."`
 }
 
 // approvals say how people sign in to the approvals page.
