@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/scaffold"
 )
 
 // definitionFlags name the definition of a command.
@@ -51,8 +53,12 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 		}
 	}
 	slices.Sort(known)
-	return nil, usagef("no file or composite tool %q%s; known composite tools: %s; name others with --config or --definitions",
-		f.Definition, template.DidYouMean(f.Definition, known), strings.Join(slices.Compact(known), ", "))
+	others := "name others with --config or --definitions"
+	if _, err := os.Stat(scaffold.ToolsDir); err == nil && len(f.Definitions) == 0 {
+		others += ", as in --definitions " + scaffold.ToolsDir
+	}
+	return nil, usagef("no file or composite tool %q%s; known composite tools: %s; %s",
+		f.Definition, template.DidYouMean(f.Definition, known), strings.Join(slices.Compact(known), ", "), others)
 }
 
 // loadOrReport loads definitions, and prints their diagnostics.

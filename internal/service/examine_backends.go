@@ -25,7 +25,11 @@ import (
 // backends connects to each backend, as the processes do.
 func (x *examination) backends(ctx context.Context) {
 	if x.found == nil || len(x.found.Backends) == 0 {
-		x.add("backends", CheckSkipped, "none are configured", "")
+		why := "none are configured"
+		if x.Config.Config == "" {
+			why = "not checked: no configuration is given"
+		}
+		x.add("backends", CheckSkipped, why, "set --config")
 		return
 	}
 	byCaller := x.found.Delegating()

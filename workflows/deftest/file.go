@@ -207,7 +207,25 @@ func (p *parser) syntaxError(pos definitions.Position, err error) {
 	p.errorf(pos, "syntax", "this is not YAML: %s", message)
 }
 
+// isDefinition reports whether a document is what is to be tested.
+func isDefinition(root *yaml.Node) bool {
+	for i := 0; root.Kind == yaml.MappingNode && i < len(root.Content); i += 2 {
+		switch root.Content[i].Value {
+		case "definition", "library", "cases":
+			return false
+		case "steps", "script", "spec":
+			return true
+		}
+	}
+	return false
+}
+
 func (p *parser) document(root *yaml.Node) {
+	if isDefinition(root) {
+		p.errorf(definitions.Position{File: p.file.Name, Line: root.Line, Column: root.Column}, "file",
+			"this is a definition, not a test: its tests are in a file whose name ends in _test.yaml, with definition: %s in it", "./"+filepath.Base(p.file.Name))
+		return
+	}
 	var doc document
 	p.decode(root, &doc)
 	if doc.Pos.Line == 0 {
