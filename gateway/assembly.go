@@ -105,7 +105,7 @@ func (a *assembly) serve(scope mcp.CacheScope) *Gateway {
 	g := &Gateway{
 		tools: a.tools, rights: a.rights, metadata: a.Metadata, deliveries: a.deliveries, disconnects: a.disconnects, drain: a.drain,
 		endpoint: &endpoint{admission: admission, requests: requests, questions: a.questions, calls: a.calls, streams: a.streams,
-			deposits: a.deposits, tools: a.tools, tokens: a.tokens, mcp: speaks, http: a.transport(speaks), keepAlive: a.KeepAlive, drain: a.drain, log: a.Logger},
+			deposits: a.deposits, tokens: a.tokens, mcp: speaks, http: a.transport(speaks), keepAlive: a.KeepAlive, drain: a.drain, log: a.Logger},
 		stdio: &stdio{admission: admission, requests: requests, questions: a.questions, calls: a.calls, mcp: speaks, who: a.StdioIdentity,
 			keepAlive: a.KeepAlive},
 	}

@@ -30,32 +30,32 @@ type requests struct {
 	log        *slog.Logger
 }
 
-// forwarded gives what backends get of a request: of its headers, nil = none, and of
-// its params. The error is that it is too much.
-func (rq *requests) forwarded(header http.Header, params json.RawMessage) (backends.Forwarded, error) {
-	return rq.forwarding.Of(header, params)
+// forward notes what backends get of a request: of its headers, nil = none, and of its
+// params.
+func (rq *requests) forward(x *exchange, header http.Header, params json.RawMessage) {
+	if x.badParams == nil {
+		x.forwarded, x.badParams = rq.forwarding.Of(header, params)
+	}
 }
 
 // serve answers a request, unless mcp-go has to, which says what is wrong with a
-// request that is not admitted. misrouted says which of its headers
-// contradicts it; nil = it has none.
-func (rq *requests) serve(ctx context.Context, x *exchange, m *message, admitted bool, misrouted func() error) (answered bool) {
+// request that is not admitted. r is the request of HTTP; nil on stdio.
+func (rq *requests) serve(ctx context.Context, x *exchange, m *message, r *http.Request) (answered bool) {
 	switch {
-	case admitted && (m.isCall() || isTaskMethod(m)) && x.params.hasLongNames():
-		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
-	case m.isCall() && admitted:
-		rq.call(ctx, x, misrouted)
-	case isTaskMethod(m) && admitted:
-		if err := route(misrouted); err != nil {
-			x.fail(mcp.HEADER_MISMATCH, err.Error())
-		} else {
-			rq.tasks.serve(ctx, x, m.Method)
-		}
 	case listensToTasks(x.client, m, x.params):
 		x.failWith(missingTasks)
-	case m.isList() && admitted:
-		rq.lists.serve(ctx, x, misrouted)
-	case admitted && rq.results.missingResult(ctx, x.client, m, x.params):
+	case !admits(x, m, r):
+		return false
+	case (m.isCall() || isTaskMethod(m)) && x.params.hasLongNames():
+		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
+	case m.isCall():
+		rq.call(ctx, x, m, r)
+	case (isTaskMethod(m) || m.isList()) && rq.misrouted(x, m, r): // which has answered
+	case isTaskMethod(m):
+		rq.tasks.serve(ctx, x, m.Method)
+	case m.isList():
+		rq.lists.serve(ctx, x)
+	case rq.results.missingResult(ctx, x.client, m, x.params):
 		x.failWith(noResource(x.client))
 	default:
 		return false
@@ -63,20 +63,26 @@ func (rq *requests) serve(ctx context.Context, x *exchange, m *message, admitted
 	return true
 }
 
-func route(misrouted func() error) error {
-	if misrouted == nil {
-		return nil
+// admits reports whether a request names its revision as it should. On stdio only calls
+// and lists have to.
+func admits(x *exchange, m *message, r *http.Request) bool {
+	return r == nil && !m.isCall() && !m.isList() || x.dialect.admits(r, x.params)
+}
+
+// misrouted answers a request of which a header contradicts its body.
+func (rq *requests) misrouted(x *exchange, m *message, r *http.Request) (answered bool) {
+	if r == nil {
+		return false
 	}
-	return misrouted()
+	err := x.dialect.misrouted(rq.tools, r, m, x.params)
+	if err != nil {
+		x.fail(mcp.HEADER_MISMATCH, err.Error())
+	}
+	return err != nil
 }
 
 // call handles a tools/call whose client is admitted.
-func (rq *requests) call(ctx context.Context, x *exchange, misrouted func() error) {
-	defer func() {
-		if x.end != nil {
-			x.end()
-		}
-	}()
+func (rq *requests) call(ctx context.Context, x *exchange, m *message, r *http.Request) {
 	defer func() {
 		if wrong := recover(); wrong != nil {
 			rq.log.ErrorContext(ctx, "a call panicked", "error", wrong, "stack", string(debug.Stack()))
@@ -100,11 +106,9 @@ func (rq *requests) call(ctx context.Context, x *exchange, misrouted func() erro
 			return
 		}
 	}
-	if err := route(misrouted); err != nil {
-		x.fail(mcp.HEADER_MISMATCH, err.Error())
-		return
+	if !rq.misrouted(x, m, r) {
+		rq.dispatch(ctx, x)
 	}
-	rq.dispatch(ctx, x)
 }
 
 // notAdmitted is what mcp-go knows as the handler of every tool, for those calls

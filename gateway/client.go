@@ -13,27 +13,24 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
 )
 
 // A client is what is known, in one request, of who sent it and of what it can
 // be sent.
 type client struct {
-	who       auth.Identity
-	caller    runs.Caller // who, as runs know it
-	callerID  string      // a digest of caller.Subject, for tokens and derived IDs
-	dialect   dialect
-	version   string
-	canAsk    bool     // shows elicitations to its user, in form mode
-	canOpen   bool     // opens pages for its user: elicitations in URL mode
-	tasks     bool     // polls tasks, in the way of its era
-	streams   bool     // takes several messages in answer to one request
-	overHTTP  bool     // otherwise stdio: streams end with the process
-	session   *session // nil = it has none
-	release   func()   // of the request, which may be large; nil = nothing can be released
-	forwarded backends.Forwarded
-	scope     string // in which the ids of its requests are its own; "" = it cannot cancel them
+	who      auth.Identity
+	caller   runs.Caller // who, as runs know it
+	callerID string      // a digest of caller.Subject, for tokens and derived IDs
+	dialect  dialect
+	version  string
+	canAsk   bool     // shows elicitations to its user, in form mode
+	canOpen  bool     // opens pages for its user: elicitations in URL mode
+	tasks    bool     // polls tasks, in the way of its era
+	streams  bool     // takes several messages in answer to one request
+	overHTTP bool     // otherwise stdio: streams end with the process
+	session  *session // nil = it has none
+	scope    string   // in which the ids of its requests are its own; "" = it cannot cancel them
 }
 
 // Limits of what clients choose and tokens repeat.

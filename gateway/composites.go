@@ -33,7 +33,7 @@ type composites struct {
 func (cs *composites) call(ctx context.Context, x *exchange, c *composite) {
 	x.name = cmp.Or(x.dialect.requestName(x.client, x.id), newNonce())
 	x.setOutlives(cs.calls.outlive(c.def.OnDisconnect))
-	x.end = cs.calls.begin(x)
+	defer cs.calls.begin(x)()
 	if x.params.RequestState != "" {
 		cs.nextRound(ctx, x)
 		return

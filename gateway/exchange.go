@@ -4,22 +4,24 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
 )
 
-// An exchange is one tools/call under way: who called what, how it is answered, and how it
-// is tied to a run.
+// An exchange is one message of a client under way: who sent it, how it is answered and,
+// of a call, how it is tied to a run.
 type exchange struct {
 	*client
 	response
 	cancellation
 	attending
 	params    *params
-	badParams error           // why params could not be read
-	arguments string          // digest of those of a tools/call, which outlives them
-	end       func()          // takes the call out of those under way; nil = it is not among them
-	connected context.Context // ends when the client is gone
+	badParams error              // why params could not be read
+	forwarded backends.Forwarded // what backends get of the request
+	arguments string             // digest of those of a tools/call, which outlives them
+	release   func()             // of the request, which may be large, while its answer is waited for; nil = there is nothing to release
+	connected context.Context    // ends when the client is gone
 }
 
 // newExchange is the exchange of a request whose client stays until connected ends.

@@ -29,7 +29,6 @@ type endpoint struct {
 	calls     *calls
 	streams   *streams
 	deposits  *deposits
-	tools     *toolset
 	tokens    *sealer
 	mcp       *server.MCPServer // of sessions that listen
 	http      *server.StreamableHTTPServer
@@ -91,20 +90,20 @@ func (f *endpoint) post(w http.ResponseWriter, r *http.Request, who auth.Identit
 		return
 	}
 	c.overHTTP, c.streams = true, acceptsStream(r)
-	if badParams == nil {
-		c.forwarded, badParams = f.requests.forwarded(r.Header, m.Params)
-	}
 	if m.Method == string(mcp.MethodSubscriptionsListen) && !web.IsSmall(body) {
 		http.Error(w, errLargeListen.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	c.release = func() { // of the request, while its answer is waited for
+	x := newExchange(r.Context(), c, m.ID, &p, newSink(w, r, c.streams))
+	x.badParams = badParams
+	f.requests.forward(x, r.Header, m.Params)
+	x.release = func() {
 		m.Params = nil
 		p.shed()
 		unread.Reset(nil)
 		free()
 	}
-	f.observed(w, r, c, &m, &p, badParams)
+	f.requests.observed(r.Context(), x, &m, func(ctx context.Context) { f.handle(w, r.WithContext(ctx), x, &m) })
 }
 
 // errLargeListen refuses a request that lasts as long as its sender likes, and would
@@ -159,12 +158,6 @@ func (f *endpoint) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Id
 	return &s, true
 }
 
-func (f *endpoint) observed(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) {
-	f.requests.observed(r.Context(), c, m, p, func(ctx context.Context) *exchange {
-		return f.handle(w, r.WithContext(ctx), c, m, p, badParams)
-	})
-}
-
 // acknowledge answers a client's response with a status. One that is refused gets
 // an error without an id, as the transport has it for what is no request.
 func acknowledge(w http.ResponseWriter, status int) {
@@ -183,24 +176,20 @@ func noRequest(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(body) // the client is gone
 }
 
-// handle answers a message. It returns the exchange in which it did, nil where
-// mcp-go has answered or there is no answer.
-func (f *endpoint) handle(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) *exchange {
+// handle answers a message, or has mcp-go answer it.
+func (f *endpoint) handle(w http.ResponseWriter, r *http.Request, x *exchange, m *message) {
 	if m.isRequest() {
-		f.deposits.deposit(r.Context(), c.who)
+		f.deposits.deposit(r.Context(), x.who)
 	}
-	x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
-	x.badParams = badParams
 	switch {
-	case m.isResponse() && c.dialect.converses():
-		acknowledge(w, f.questions.replied(r.Context(), c, m))
+	case m.isResponse() && x.dialect.converses():
+		acknowledge(w, f.questions.replied(r.Context(), x.client, m))
 	case m.Method == string(mcp.MethodNotificationCancelled):
-		if c.dialect.converses() {
-			f.calls.cancelled(r.Context(), c, p)
+		if x.dialect.converses() {
+			f.calls.cancelled(r.Context(), x.client, x.params)
 		}
 		w.WriteHeader(http.StatusAccepted)
-	case f.requests.serve(r.Context(), x, m, c.dialect.admits(r, p), func() error { return c.dialect.misrouted(f.tools, r, m, p) }):
-		return x
+	case f.requests.serve(r.Context(), x, m, r):
 	case m.Method == string(mcp.MethodSubscriptionsListen):
 		ctx, stop := f.drain.until(r.Context())
 		defer stop()
@@ -208,7 +197,6 @@ func (f *endpoint) handle(w http.ResponseWriter, r *http.Request, c *client, m *
 	default:
 		f.http.ServeHTTP(w, r)
 	}
-	return nil
 }
 
 // get serves the two streams that clients of the session era open by GET: one that

@@ -32,11 +32,9 @@ type lists struct {
 }
 
 // serve lists the tools that a client may call, all on one page.
-func (ls *lists) serve(ctx context.Context, x *exchange, misrouted func() error) {
+func (ls *lists) serve(ctx context.Context, x *exchange) {
 	l := ls.tools.now()
-	if err := route(misrouted); err != nil {
-		x.fail(mcp.HEADER_MISMATCH, err.Error())
-	} else if x.badParams != nil {
+	if x.badParams != nil {
 		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 	} else if x.params.Cursor != "" {
 		x.fail(mcp.INVALID_PARAMS, "unknown cursor: the list has one page")

@@ -37,30 +37,27 @@ var methods = map[string]bool{
 }
 
 // observed serves a message, and passes it to Options.Observe if it is a request.
-func (rq *requests) observed(ctx context.Context, c *client, m *message, p *params, serve func(context.Context) *exchange) {
+func (rq *requests) observed(ctx context.Context, x *exchange, m *message, serve func(context.Context)) {
 	if rq.observe == nil || !m.isRequest() {
 		serve(ctx)
 		return
 	}
-	ctx, end := rq.observe(ctx, rq.operation(c, m, p))
-	failure := ""
-	if x := serve(ctx); x != nil { // else mcp-go has answered
-		failure = x.kindOfFailure()
-	}
-	end(failure)
+	ctx, end := rq.observe(ctx, rq.operation(x, m))
+	serve(ctx)
+	end(x.kindOfFailure()) // none where mcp-go has answered
 }
 
-func (rq *requests) operation(c *client, m *message, p *params) Operation {
-	op := Operation{Method: "other", Version: c.version, Traceparent: p.Meta.Traceparent, Tracestate: p.Meta.Tracestate,
-		RequestID: strings.Trim(string(m.ID), `"`), OverHTTP: c.overHTTP}
-	if c.session != nil {
-		op.Session = c.session.Nonce
+func (rq *requests) operation(x *exchange, m *message) Operation {
+	op := Operation{Method: "other", Version: x.version, Traceparent: x.params.Meta.Traceparent, Tracestate: x.params.Meta.Tracestate,
+		RequestID: strings.Trim(string(m.ID), `"`), OverHTTP: x.overHTTP}
+	if x.session != nil {
+		op.Session = x.session.Nonce
 	}
 	if methods[m.Method] || isTaskMethod(m) {
 		op.Method = m.Method
 	}
-	if m.Method == string(mcp.MethodToolsCall) && p.Name != "" && rq.rights.offered(c.who, p.Name) {
-		op.Tool = p.Name
+	if name := x.params.Name; m.Method == string(mcp.MethodToolsCall) && name != "" && rq.rights.offered(x.who, name) {
+		op.Tool = name
 	}
 	return op
 }

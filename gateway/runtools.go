@@ -96,7 +96,7 @@ func (b *runTools) runFor(ctx context.Context, x *exchange, action auth.Action, 
 }
 
 func (b *runTools) await(ctx context.Context, x *exchange) {
-	x.end = b.calls.begin(x)
+	defer b.calls.begin(x)()
 	x.name = newNonce()
 	if x.params.RequestState != "" {
 		b.composites.nextRound(ctx, x)

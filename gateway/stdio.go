@@ -100,9 +100,6 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 	var p params
 	badParams := json.Unmarshal(orEmpty(m.Params), &p)
 	client := c.client(&m, &p)
-	if badParams == nil {
-		client.forwarded, badParams = c.at.requests.forwarded(nil, m.Params)
-	}
 	switch {
 	case m.isResponse():
 		reply, _ := c.at.questions.claim(ctx, client, &m) // before the next line is read, which may be a second one
@@ -120,6 +117,7 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 	case m.isRequest():
 		x := newExchange(ctx, client, m.ID, &p, &lineOutlet{c: c})
 		x.badParams = badParams
+		c.at.requests.forward(x, nil, m.Params)
 		return c.request(ctx, x, text, &m, free)
 	default:
 		c.handle(ctx, text, m.ID, nil)
@@ -129,18 +127,15 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 
 // request begins to serve a request.
 func (c *stdioConn) request(ctx context.Context, x *exchange, text []byte, m *message, free func()) (frees bool) {
-	p := x.params
-	x.client.release = func() { // of the request, while its answer is waited for
+	x.release = func() {
 		m.Params, text = nil, nil
-		p.shed()
+		x.params.shed()
 		free()
 	}
-	return c.begin(ctx, x, free, func(ctx context.Context) *exchange {
-		admitted := !m.isCall() && !m.isList() || x.client.dialect.admits(nil, p)
-		if !c.at.requests.serve(ctx, x, m, admitted, nil) {
+	return c.begin(ctx, x, free, func(ctx context.Context) {
+		if !c.at.requests.serve(ctx, x, m, nil) {
 			c.handle(ctx, text, m.ID, x)
 		}
-		return x
 	}, m)
 }
 
@@ -160,7 +155,7 @@ func (c *stdioConn) cancel(ctx context.Context, client *client, p *params, free 
 }
 
 // begin serves a request on the side, unless the client has too many under way.
-func (c *stdioConn) begin(ctx context.Context, x *exchange, free func(), serve func(context.Context) *exchange, m *message) (frees bool) {
+func (c *stdioConn) begin(ctx context.Context, x *exchange, free func(), serve func(context.Context), m *message) (frees bool) {
 	leave, err := c.at.admission.count(onStdio)
 	if err != nil { // written before the next line is read: a client that reads nothing is not read from either
 		x.fail(mcp.INTERNAL_ERROR, err.Error())
@@ -173,7 +168,7 @@ func (c *stdioConn) begin(ctx context.Context, x *exchange, free func(), serve f
 		defer end()
 		ctx, done := context.WithCancel(ctx)
 		defer done()
-		c.at.requests.observed(c.at.admission.reading(ctx, onStdio), x.client, m, x.params, serve)
+		c.at.requests.observed(c.at.admission.reading(ctx, onStdio), x, m, serve)
 	})
 	return true
 }
