@@ -308,7 +308,7 @@ func TestAttackAnswersThatDrip(t *testing.T) {
 					}
 					return
 				}
-				if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrSlow) {
+				if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, errSlow) {
 					t.Errorf("%v, outcome %d", err, ce.Outcome)
 				}
 			})

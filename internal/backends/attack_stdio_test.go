@@ -112,7 +112,7 @@ func TestAttackBackendStdio(t *testing.T) {
 			began := time.Now()
 			p := open(t, config)
 			_, err := callGo(t, p, Call{})
-			if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrFlood) && !errors.Is(err, ErrTooLarge) {
+			if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, errFlood) && !errors.Is(err, ErrTooLarge) {
 				t.Errorf("%v, outcome %d", err, ce.Outcome)
 			}
 			if n := noted(note); n > flooded {

@@ -146,7 +146,7 @@ func TestAttackBackendStreams(t *testing.T) {
 			p := open(t, config)
 			began := time.Now()
 			_, err := callGo(t, p, Call{Progress: func(Progress) {}})
-			if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrFlood) && !errors.Is(err, ErrTooLarge) {
+			if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, errFlood) && !errors.Is(err, ErrTooLarge) {
 				t.Errorf("%v, outcome %d", err, ce.Outcome)
 			}
 			if n := h.sent.Load(); n > flooded {
@@ -319,7 +319,7 @@ func TestAttackBackendLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAttackBackendAsksForEver: a tool may ask MaxRounds times in one call.
+// TestAttackBackendAsksForEver: a tool may ask maxRounds times in one call.
 func TestAttackBackendAsksForEver(t *testing.T) {
 	t.Parallel()
 	h := &hostile{call: func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -327,10 +327,10 @@ func TestAttackBackendAsksForEver(t *testing.T) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"more?","requestedSchema":{"type":"object","properties":{}}}}}}}`, id)
 	}}
 	p := open(t, httpConfig(serve(t, h).URL))
-	if got, err := callGo(t, p, Call{ClientInput: &ClientInput{Round: MaxRounds - 1}}); err != nil || !got.Asks {
+	if got, err := callGo(t, p, Call{ClientInput: &ClientInput{Round: maxRounds - 1}}); err != nil || !got.Asks {
 		t.Errorf("the last time: %+v, %v", got, err)
 	}
-	if _, err := callGo(t, p, Call{ClientInput: &ClientInput{Round: MaxRounds}}); !errors.Is(err, errAsksForEver) {
+	if _, err := callGo(t, p, Call{ClientInput: &ClientInput{Round: maxRounds}}); !errors.Is(err, errAsksForEver) {
 		t.Errorf("once more: %v", err)
 	}
 }

@@ -156,7 +156,7 @@ func (b *backend) acquireShared(ctx context.Context) (*session, error) {
 		return s, nil
 	}
 	if b.sessions.isStopped() {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	return nil, b.health.reason()
 }

@@ -114,8 +114,8 @@ type ClientInput struct {
 	Round        int             // earlier rounds of this call
 }
 
-// MaxRounds is how often a backend may ask during one call.
-const MaxRounds = 50
+// maxRounds is how often a backend may ask during one call.
+const maxRounds = 50
 
 // Progress is one progress notification of a backend.
 type Progress struct {

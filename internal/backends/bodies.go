@@ -110,8 +110,8 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrSlow is in the chain of errors of answers that come too slowly.
-var ErrSlow = errors.New("a large answer " + web.TooSlow())
+// errSlow is in the chain of errors of answers that come too slowly.
+var errSlow = errors.New("a large answer " + web.TooSlow())
 
 // A pacedAnswer is cut off if a message comes too slowly once it takes memory. Before that,
 // a backend may be silent for as long as a call takes.
@@ -139,7 +139,7 @@ func (a *pacedAnswer) Read(p []byte) (n int, err error) {
 		cut.Stop()
 	}
 	if a.size += int64(n); err != nil && a.slow.Load() {
-		err = ErrSlow
+		err = errSlow
 	}
 	return n, err
 }

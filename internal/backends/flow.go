@@ -27,9 +27,9 @@ const (
 	costOfStream  = 16 << 10 // that is opened
 )
 
-// ErrFlood is in the chain of errors of sessions whose server sends too much unrequested
+// errFlood is in the chain of errors of sessions whose server sends too much unrequested
 // data.
-var ErrFlood = errors.New("the server floods the connection")
+var errFlood = errors.New("the server floods the connection")
 
 // A flow is what a server may still send besides answers.
 type flow struct {
@@ -40,7 +40,7 @@ type flow struct {
 
 func newFlow() *flow { return &flow{left: chatterAtOnce, at: time.Now()} }
 
-// take takes bytes; the error is ErrFlood if there are not as many.
+// take takes bytes; the error is errFlood if there are not as many.
 func (f *flow) take(n int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +50,7 @@ func (f *flow) take(n int) error {
 		return nil
 	}
 	f.left = math.Max(f.left, -chatterAtOnce)
-	return fmt.Errorf("%w with what is no answer: more than %d bytes at once and %d a second", ErrFlood, chatterAtOnce, chatterRate)
+	return fmt.Errorf("%w with what is no answer: more than %d bytes at once and %d a second", errFlood, chatterAtOnce, chatterRate)
 }
 
 // wait takes bytes, and gives how long to wait before reading more.
@@ -115,7 +115,7 @@ func (f *flow) admit(message []byte) (head messageHead, ok bool, err error) {
 	case ok && head.isAnswer():
 		return head, ok, nil
 	case ok && len(message) > maxChatter:
-		return head, ok, fmt.Errorf("%w: a message that is no answer has %d bytes; the limit is %d", ErrFlood, len(message), maxChatter)
+		return head, ok, fmt.Errorf("%w: a message that is no answer has %d bytes; the limit is %d", errFlood, len(message), maxChatter)
 	case ok && len(head.ID) > 0:
 		return head, ok, f.take(len(message) + costOfRequest)
 	}

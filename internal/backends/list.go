@@ -33,7 +33,7 @@ func (k *knownNames) note(page []listedTool) error {
 		}
 	}
 	if k.size > 4*maxListing || len(k.names) > 4*maxTools {
-		return fmt.Errorf("listing tools: %w: %d tools by ever new names", ErrFlood, len(k.names))
+		return fmt.Errorf("listing tools: %w: %d tools by ever new names", errFlood, len(k.names))
 	}
 	return nil
 }

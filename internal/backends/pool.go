@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ErrClosed is in the chain of errors of calls after Pool.Close.
-var ErrClosed = errors.New("the backends are closed")
+// errClosed is in the chain of errors of calls after Pool.Close.
+var errClosed = errors.New("the backends are closed")
 
 // A Pool holds one long-lived session with each backend, which all calls
 // share. It is safe for concurrent use.

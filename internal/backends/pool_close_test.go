@@ -63,7 +63,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Errorf("outcome %d, error %v", ce.Outcome, ce)
 		}
 	}
-	if _, err := p.Call(t.Context(), Call{Backend: "modern", Tool: "echo"}); !errors.Is(err, ErrClosed) {
+	if _, err := p.Call(t.Context(), Call{Backend: "modern", Tool: "echo"}); !errors.Is(err, errClosed) {
 		t.Errorf("error %v after Close", err)
 	}
 	sse.CloseClientConnections()

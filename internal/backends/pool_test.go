@@ -66,7 +66,7 @@ func (s *testServer) echo(_ context.Context, req mcp.CallToolRequest) (*mcp.Call
 	s.calls.Add(1)
 	var key any
 	if req.Params.Meta != nil {
-		key = req.Params.Meta.AdditionalFields[MetaIdempotencyKey]
+		key = req.Params.Meta.AdditionalFields[metaIdempotencyKey]
 	}
 	return mcp.NewToolResultStructured(map[string]any{"args": req.GetRawArguments(), "key": key}, "echoed"), nil
 }

@@ -19,10 +19,10 @@ import (
 // self is how perdure names itself to backends.
 var self = mcp.Implementation{Name: "perdure", Version: "1"}
 
-// MetaIdempotencyKey is the key in _meta of tools/call under which a call's
+// metaIdempotencyKey is the key in _meta of tools/call under which a call's
 // idempotency key travels. It never goes into a header: net/http repeats a
 // POST that carries one.
-const MetaIdempotencyKey = "perdure/idempotency-key"
+const metaIdempotencyKey = "perdure/idempotency-key"
 
 // controlTimeout bounds messages without an answer, such as the cancellation of a request.
 const controlTimeout = 5 * time.Second
@@ -111,7 +111,7 @@ func (s *session) cancelRequest(x *exchange, id mcp.RequestId, reason error) {
 
 // fail ends the session if the server floods it. Other errors only end a stream.
 func (s *session) fail(err error) {
-	if errors.Is(err, ErrFlood) {
+	if errors.Is(err, errFlood) {
 		s.failure.CompareAndSwap(nil, &err)
 		s.lose()
 	}
@@ -239,6 +239,6 @@ func (s *session) mayBeTools(x *exchange) bool {
 	return x.named && !mcp.IsModernProtocol(s.version)
 }
 
-var errAsksForEver = fmt.Errorf("the tool has asked for input %d times in the middle of one call, and asks again", MaxRounds)
+var errAsksForEver = fmt.Errorf("the tool has asked for input %d times in the middle of one call, and asks again", maxRounds)
 
 var errInputRequired = errors.New("the tool asks for input in the middle of the call, which perdure gives only in direct calls of a client that can be asked")

@@ -154,7 +154,7 @@ func (c *child) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing {
-		return ErrClosed
+		return errClosed
 	}
 	return c.err
 }

@@ -47,7 +47,7 @@ func readLine(r *bufio.Reader, arriving func(size int64) error) ([]byte, error) 
 // finish ends the session after reading ended with err. A child that writes too much is
 // killed: it would block on the rest.
 func (c *child) finish(err error) {
-	tooMuch := errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFlood)
+	tooMuch := errors.Is(err, ErrTooLarge) || errors.Is(err, errFlood)
 	if tooMuch {
 		c.process.kill()
 	}

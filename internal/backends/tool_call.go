@@ -54,7 +54,7 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 	if err == nil && result.Asks && c.ClientInput == nil {
 		return nil, x, errInputRequired
 	}
-	if err == nil && result.Asks && c.ClientInput.Round >= MaxRounds {
+	if err == nil && result.Asks && c.ClientInput.Round >= maxRounds {
 		return nil, x, errAsksForEver
 	}
 	return result, x, err
@@ -68,7 +68,7 @@ func (s *session) paramsOf(c Call) *callParams {
 		p.Meta[name] = value
 	}
 	if c.IdempotencyKey != "" {
-		p.Meta[MetaIdempotencyKey] = c.IdempotencyKey
+		p.Meta[metaIdempotencyKey] = c.IdempotencyKey
 	}
 	for name, value := range c.Trace {
 		p.Meta[name] = value

@@ -59,7 +59,7 @@ func (k *sessions) visitorOf(identity string, who Caller) (*visitor, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	v := k.visitors[identity]
 	if v == nil || v.session != nil && (v.session.retired || v.session.isLost()) {
@@ -86,7 +86,7 @@ func (k *sessions) receive(v *visitor, who Caller) {
 	case err != nil:
 		v.err = fmt.Errorf("connecting to the backend: %w", err)
 	case k.stopped:
-		v.err = ErrClosed
+		v.err = errClosed
 		k.burials.Go(s.close)
 	default:
 		v.session, k.live[s] = s, true

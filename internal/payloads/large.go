@@ -23,8 +23,8 @@ type Values interface {
 }
 
 const (
-	// Threshold is the size from which on a value is kept in Values, in bytes.
-	Threshold = 128 << 10
+	// threshold is the size from which on a value is kept in Values, in bytes.
+	threshold = 128 << 10
 	// MaxValue bounds the output of a tool, and the result of a run, with Values, in
 	// bytes.
 	MaxValue = 64 << 20
@@ -33,7 +33,7 @@ const (
 // Keep makes a client, and the workers that use it, keep large values outside; Temporal
 // gets references. It comes after Seal, if that is used.
 func Keep(o *client.Options, values Values) {
-	o.ExternalStorage = converter.ExternalStorage{Drivers: []converter.StorageDriver{driver{values}}, PayloadSizeThreshold: Threshold}
+	o.ExternalStorage = converter.ExternalStorage{Drivers: []converter.StorageDriver{driver{values}}, PayloadSizeThreshold: threshold}
 }
 
 // Fetch makes a client fetch large values, but keep none: for a client that does not
@@ -172,7 +172,7 @@ func (o *outside) WithSerializationContext(of converter.SerializationContext) co
 func (o *outside) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	kept := slices.Clone(payloads)
 	for i, p := range payloads {
-		if _, is := reference(p); is || !o.keeps || o.run == "" || proto.Size(p) < Threshold {
+		if _, is := reference(p); is || !o.keeps || o.run == "" || proto.Size(p) < threshold {
 			continue
 		}
 		claim, err := keep(context.Background(), o.values, o.run, p)

@@ -25,15 +25,15 @@ import (
 	"github.com/perdure/perdure/internal/secrets"
 )
 
-// DefaultLimit is how many workers may be lost while they execute a task alone.
-const DefaultLimit = 2
+// defaultLimit is how many workers may be lost while they execute a task alone.
+const defaultLimit = 2
 
 // Options of a Guard.
 type Options struct {
 	// TaskQueue of the worker.
 	TaskQueue string
 	// Limit is how many workers may be lost while they execute a workflow task alone,
-	// before its run is quarantined. 0 = DefaultLimit.
+	// before its run is quarantined. 0 = 2.
 	Limit int
 	// Computing is how long the worker lets a run compute between two waits.
 	Computing time.Duration
@@ -65,7 +65,7 @@ type Guard struct {
 
 // New makes a guard for one worker.
 func New(o Options) *Guard {
-	o.Limit = cmp.Or(o.Limit, DefaultLimit)
+	o.Limit = cmp.Or(o.Limit, defaultLimit)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	for _, callback := range []*func(){&o.Alone, &o.Quarantined} {
 		if *callback == nil {
@@ -223,7 +223,7 @@ func (g *Guard) fail(ctx context.Context, temporal workflowservice.WorkflowServi
 		ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: failureType, NonRetryable: true, Details: record.fail},
 	}}
 	_, err := temporal.RespondWorkflowTaskCompleted(ctx, &workflowservice.RespondWorkflowTaskCompletedRequest{
-		TaskToken: task.GetTaskToken(), Namespace: req.GetNamespace(), Identity: Identity,
+		TaskToken: task.GetTaskToken(), Namespace: req.GetNamespace(), Identity: identity,
 		DeploymentOptions: req.GetDeploymentOptions(),
 		Commands: []*commandpb.Command{{
 			CommandType: enumspb.COMMAND_TYPE_FAIL_WORKFLOW_EXECUTION,

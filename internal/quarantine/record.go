@@ -34,10 +34,10 @@ const (
 // Signals are all of these.
 var Signals = []string{BegunSignal, SurvivedSignal, ReleaseSignal, FailSignal}
 
-// Identity is the sender of answers to workflow tasks that were not executed, and
+// identity is the sender of answers to workflow tasks that were not executed, and
 // failureType the type of their failures.
 const (
-	Identity    = "perdure-quarantine"
+	identity    = "perdure-quarantine"
 	failureType = "quarantined"
 )
 
@@ -192,7 +192,7 @@ func (r *Record) released() {
 
 // executed reports whether a completed workflow task was really executed.
 func executed(completed *historypb.HistoryEvent) bool {
-	return completed.GetWorkflowTaskCompletedEventAttributes().GetIdentity() != Identity
+	return completed.GetWorkflowTaskCompletedEventAttributes().GetIdentity() != identity
 }
 
 func (r *Record) task() task { return task{r.execution, r.after} }

@@ -30,7 +30,7 @@ func TestAnswersFitWhatIsKept(t *testing.T) {
 	t.Cleanup(be.Close)
 	loaded := &config.Loaded{Settings: config.Settings{Backends: []backends.Config{{Name: "be", Transport: backends.StreamableHTTP, URL: be.URL}}}}
 	for _, values := range []store.Values{nil, struct{ store.Values }{}} {
-		pool, _, err := NewPool(Options{Loaded: loaded, Values: values})
+		pool, _, err := newPool(Options{Loaded: loaded, Values: values})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,19 +33,19 @@ func (s *front) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bod
 	}
 	handler, err := approvals.New(approvals.Options{
 		Runs: all, Login: login, Policy: &s.opts.Loaded.Auth.Policy, Key: o.Keys.Signing, RetiredKeys: o.Keys.Retired,
-		Bodies: bodies, PublicURL: o.PublicURL.Origin(), Logger: s.opts.Logger,
+		Bodies: bodies, PublicURL: o.PublicURL.origin(), Logger: s.opts.Logger,
 	})
 	page := approvalsPage{handler: handler, login: login.Kind()}
 	switch page.login {
 	case auth.LoginClosed:
 		s.warnOfClosedPage()
 	case auth.LoginLink:
-		if !auth.OnLoopback(o.PublicURL.Host()) {
+		if !auth.OnLoopback(o.PublicURL.host()) {
 			return page, err
 		}
 		fallthrough
 	default:
-		page.url = func(id runs.RunID) string { return o.PublicURL.Origin() + approvals.Path(id) }
+		page.url = func(id runs.RunID) string { return o.PublicURL.origin() + approvals.Path(id) }
 	}
 	return page, err
 }
@@ -85,7 +85,7 @@ func asksOnPage(steps []*definitions.Step) bool {
 // people in only if the configuration allows it.
 func LoginOptions(a config.Auth, callers auth.Authenticator, public WebURL, k Keys, log *slog.Logger) (auth.LoginOptions, error) {
 	options := auth.LoginOptions{
-		PublicURL: public.Origin(), Path: approvals.Prefix, Key: k.Signing, RetiredKeys: k.Retired, Logger: log,
+		PublicURL: public.origin(), Path: approvals.Prefix, Key: k.Signing, RetiredKeys: k.Retired, Logger: log,
 	}
 	if callers != (auth.Everybody{}) {
 		options.Callers = callers
@@ -112,8 +112,8 @@ func LoginOptions(a config.Auth, callers auth.Authenticator, public WebURL, k Ke
 	return options, nil
 }
 
-// Host is that of the site, with its port if it has one.
-func (w WebURL) Host() string {
+// host is that of the site, with its port if it has one.
+func (w WebURL) host() string {
 	u, err := url.Parse(string(w))
 	if err != nil {
 		return "" // never: it was parsed before

@@ -55,7 +55,7 @@ func TestAttackMetrics(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+subject)
 			}
 			w := httptest.NewRecorder()
-			s.Health().ServeHTTP(w, r)
+			s.health().ServeHTTP(w, r)
 			if shows := strings.Contains(w.Body.String(), "# TYPE"); w.Code != want || shows != (want == 200) {
 				t.Errorf("%s: %q gets %d, want %d; metrics are shown: %v", name, subject, w.Code, want, shows)
 			}

@@ -31,7 +31,7 @@ func TestAttackStatus(t *testing.T) {
 	ask := func(w http.ResponseWriter, caller string) {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/readyz?verbose", nil)
 		r.Header.Set("Authorization", "Bearer "+caller)
-		s.Health().ServeHTTP(w, r)
+		s.health().ServeHTTP(w, r)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})

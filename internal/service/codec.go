@@ -70,9 +70,9 @@ func (s *Codec) Handler() http.Handler {
 // policyOfOrigins allows the endpoint's public name, and pages of the Web UI, which has
 // another origin.
 func (s *Codec) policyOfOrigins(public WebURL) web.OriginPolicy {
-	p := web.OriginPolicy{Hosts: []string{public.Host()}}
+	p := web.OriginPolicy{Hosts: []string{public.host()}}
 	for _, o := range s.Origins {
-		p.Origins = append(p.Origins, o.Origin())
+		p.Origins = append(p.Origins, o.origin())
 	}
 	return p
 }
@@ -82,7 +82,7 @@ func (s *Codec) shared(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		if origin != "" {
-			if !slices.ContainsFunc(s.Origins, func(o WebURL) bool { return o.Origin() == origin }) {
+			if !slices.ContainsFunc(s.Origins, func(o WebURL) bool { return o.origin() == origin }) {
 				http.Error(w, "this origin is not the Web UI; allow it with --ui-origin", http.StatusForbidden)
 				return
 			}

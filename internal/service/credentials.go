@@ -14,7 +14,7 @@ import (
 
 // OpenFiles opens the store of a single process, in its data directory.
 func OpenFiles(data string, k Keys, log *slog.Logger) (store.Grants, error) {
-	sealing, err := k.Sealing()
+	sealing, err := k.sealing()
 	if err != nil {
 		return nil, err
 	}
@@ -25,8 +25,8 @@ func OpenFiles(data string, k Keys, log *slog.Logger) (store.Grants, error) {
 // of the size that a history takes, a second time as text, and what is around them.
 const maxSmallAnswer = 8 << 20
 
-// NewPool makes the backends, and the broker of their credentials.
-func NewPool(o Options) (*backends.Pool, *credentials.Broker, error) {
+// newPool makes the backends, and the broker of their credentials.
+func newPool(o Options) (*backends.Pool, *credentials.Broker, error) {
 	broker, err := credentials.New(credentials.Options{Strategies: o.Loaded.Outgoing, Grants: o.grants(), Logger: o.Logger})
 	if err != nil {
 		return nil, nil, fmt.Errorf("outgoingAuth: %w", err)

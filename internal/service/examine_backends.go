@@ -46,7 +46,7 @@ func (x *examination) backends(ctx context.Context) {
 	}
 	own.Outgoing = maps.Clone(own.Outgoing)
 	maps.DeleteFunc(own.Outgoing, func(name string, _ credentials.Strategy) bool { return slices.Contains(byCaller, name) })
-	pool, _, err := NewPool(Options{Loaded: &own, Logger: slog.New(slog.DiscardHandler)})
+	pool, _, err := newPool(Options{Loaded: &own, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		x.add("backends", CheckFailed, err.Error(), "correct the configuration")
 		return
@@ -176,7 +176,7 @@ func awaitTried(ctx context.Context, pool *backends.Pool, limit time.Duration) {
 // What does not answer within limit is reported by its status, without tools; starting
 // gets, now and then, what still starts, and for how long.
 func ListTools(ctx context.Context, found *config.Loaded, limit time.Duration, starting func([]string, time.Duration)) ([]backends.Tool, []backends.Status, error) {
-	pool, _, err := NewPool(Options{Loaded: found, Logger: slog.New(slog.DiscardHandler)})
+	pool, _, err := newPool(Options{Loaded: found, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -32,9 +32,9 @@ func newFront(common *shared, o GatewayOptions, prepared <-chan struct{}) (*fron
 		return nil, err
 	}
 	s.approvals, s.signIn = page.handler, page.login
-	origins := []string{o.PublicURL.Origin()}
+	origins := []string{o.PublicURL.origin()}
 	for _, allowed := range o.AllowedOrigins {
-		origins = append(origins, allowed.Origin())
+		origins = append(origins, allowed.origin())
 	}
 	s.origins = web.OriginPolicy{Origins: origins, Hosts: o.AllowedHosts}
 	timing := o.Timing

@@ -25,8 +25,8 @@ func (w *WebURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Origin is that of the pages of the site.
-func (w WebURL) Origin() string {
+// origin is that of the pages of the site.
+func (w WebURL) origin() string {
 	u, err := url.Parse(string(w))
 	if err != nil {
 		return string(w) // never: it was parsed before
@@ -48,7 +48,7 @@ type GatewayOptions struct {
 // Clients serves MCP and health. Requests during the start wait until there are tools.
 func (s *Service) Clients() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", s.Health())
+	mux.Handle("/", s.health())
 	mux.Handle(Endpoint, s.whenOpen(s.opts.Telemetry.HTTP(s.front.gateway.Handler())))
 	mux.Handle(gateway.RegistryPrefix, s.whenOpen(s.front.gateway.Handler()))
 	mux.Handle(auth.WellKnown, s.front.gateway.Handler())

@@ -10,10 +10,10 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// Health serves the health of the service: /healthz is 200 while the process lives,
+// health serves the health of the service: /healthz is 200 while the process lives,
 // /reachable while it takes requests, even if only to ask for a retry, and /readyz
 // while it takes calls.
-func (s *Service) Health() http.Handler {
+func (s *Service) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /reachable", s.serveReachable)

@@ -19,8 +19,8 @@ type Keys struct {
 	Proofs *secrets.Keys // of these; keys of a file are read each time
 }
 
-// Sealing gives the keys that seal callers' credentials.
-func (k Keys) Sealing() (*store.Keys, error) { return store.NewKeys(k.Signing, k.Retired...) }
+// sealing gives the keys that seal callers' credentials.
+func (k Keys) sealing() (*store.Keys, error) { return store.NewKeys(k.Signing, k.Retired...) }
 
 // Reachable is an address by which this machine reaches a listener.
 func Reachable(address net.Addr) string {

@@ -40,7 +40,7 @@ func TestNeedGoesAndComesBack(t *testing.T) {
 		s.started.Store(true)
 		answer := func(path string) int {
 			w := httptest.NewRecorder()
-			s.Health().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+			s.health().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 			return w.Code
 		}
 		go n.watch(t.Context())

@@ -59,18 +59,18 @@ func (r Role) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer options.Close()
+	defer options.close()
 	s, err := New(options)
 	if err != nil {
 		return err
 	}
-	handler := s.Health()
+	handler := s.health()
 	if r.Gateway != nil {
 		handler = s.Clients()
 	}
 	go s.Reload(ctx, r.Sources)
 	err = s.Serve(ctx, r.Listener, handler, func() <-chan error {
-		r.Logger.Info("ready", append(s.Where(r.Listener), "key", r.Keys.Proofs.ID())...)
+		r.Logger.Info("ready", append(s.where(r.Listener), "key", r.Keys.Proofs.ID())...)
 		return nil
 	})
 	r.Logger.Info("stopped; runs continue at other workers, or when this process is started again")
@@ -88,7 +88,7 @@ func (r Role) options(ctx context.Context) (Options, error) {
 		o.Worker, o.Unproven, o.Deployment = true, r.Worker.Unproven, r.Worker.Deployment
 	}
 	if err := r.open(ctx, &o); err != nil {
-		o.Close()
+		o.close()
 		return o, err
 	}
 	return o, nil
@@ -109,7 +109,7 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 		OnStop: func() { r.Logger.Info("stopping", "grace", r.Grace.String()) },
 	}
 	if r.LargeValues {
-		db, err := OpenDatabase(ctx, r.Database, nil, r.Logger)
+		db, err := openDatabase(ctx, r.Database, nil, r.Logger)
 		if err != nil {
 			return Options{}, err
 		}
@@ -141,11 +141,11 @@ func (r Role) open(ctx context.Context, o *Options) (err error) {
 	if r.Database == "" {
 		return nil
 	}
-	sealing, err := r.Keys.Sealing()
+	sealing, err := r.Keys.sealing()
 	if err != nil {
 		return err
 	}
-	if o.Database, err = OpenDatabase(ctx, r.Database, sealing, r.Logger); err != nil {
+	if o.Database, err = openDatabase(ctx, r.Database, sealing, r.Logger); err != nil {
 		return err
 	}
 	o.Published, o.Kept = o.Database.Registry(), o.Database
@@ -157,8 +157,8 @@ const (
 	databasePause    = time.Second      // between two tries
 )
 
-// OpenDatabase opens a database, and waits for it for a while.
-func OpenDatabase(ctx context.Context, url string, sealing *store.Keys, log *slog.Logger) (*store.Postgres, error) {
+// openDatabase opens a database, and waits for it for a while.
+func openDatabase(ctx context.Context, url string, sealing *store.Keys, log *slog.Logger) (*store.Postgres, error) {
 	for until := time.Now().Add(databasePatience); ; {
 		s, err := store.OpenPostgres(ctx, url, sealing, log)
 		if err == nil {

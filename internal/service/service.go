@@ -96,8 +96,8 @@ func (o Options) grants() store.Grants {
 	return o.Kept
 }
 
-// Close ends the connections among the options.
-func (o Options) Close() {
+// close ends the connections among the options.
+func (o Options) close() {
 	if o.Database != nil {
 		o.Database.Close()
 	}
@@ -218,8 +218,8 @@ func (s *Service) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) e
 	return s.front.gateway.ServeStdio(ctx, in, out)
 }
 
-// Where gives the addresses of the service, for the log.
-func (s *Service) Where(listener net.Listener) []any {
+// where gives the addresses of the service, for the log.
+func (s *Service) where(listener net.Listener) []any {
 	at := []any{"namespace", s.opts.Namespace, "worker", s.executor != nil}
 	if listener != nil {
 		at = append(at, "listen", listener.Addr().String())

@@ -28,7 +28,7 @@ type shared struct {
 }
 
 func newShared(o Options) (*shared, error) {
-	pool, broker, err := NewPool(o)
+	pool, broker, err := newPool(o)
 	if err != nil {
 		return nil, err
 	}

@@ -23,11 +23,11 @@ const (
 	idleLimit   = 5 * time.Minute  // between two requests of a connection; proxies close theirs earlier
 	maxHeader   = 64 << 10         // bytes; net/http allows 4 KB more
 
-	// DefaultMaxBody is the default of Options.MaxBody.
-	DefaultMaxBody = 64 << 10
-	// DefaultMaxConnections is the default of Options.MaxConnections. A proxy is one
+	// defaultMaxBody is the default of Options.MaxBody.
+	defaultMaxBody = 64 << 10
+	// defaultMaxConnections is the default of Options.MaxConnections. A proxy is one
 	// peer: each stream of its clients is a connection.
-	DefaultMaxConnections = 4096
+	defaultMaxConnections = 4096
 )
 
 // Options of a server. Handler is required.
@@ -37,10 +37,10 @@ type Options struct {
 	// names without public DNS, and pages of this machine.
 	Origins OriginPolicy
 	// MaxBody is the largest body of a request in bytes; handlers may take less. 0
-	// = DefaultMaxBody.
+	// = 64 KiB.
 	MaxBody int64
 	// MaxConnections is how many connections a peer may have open: an IPv4
-	// address, or an IPv6 network of 64 bits. 0 = DefaultMaxConnections.
+	// address, or an IPv6 network of 64 bits. 0 = 4096.
 	MaxConnections int
 
 	Logger *slog.Logger // nil = slog.Default()
@@ -55,7 +55,7 @@ type Server struct {
 // New makes a server that does not listen yet.
 func New(o Options) *Server {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	s := &Server{peers: newPeers(cmp.Or(o.MaxConnections, DefaultMaxConnections), o.Logger)}
+	s := &Server{peers: newPeers(cmp.Or(o.MaxConnections, defaultMaxConnections), o.Logger)}
 	s.http = &http.Server{
 		Handler:           guard(o),
 		ReadHeaderTimeout: headerLimit,
@@ -71,7 +71,7 @@ func New(o Options) *Server {
 
 // guard checks each request before its handler.
 func guard(o Options) http.Handler {
-	largest := cmp.Or(o.MaxBody, DefaultMaxBody)
+	largest := cmp.Or(o.MaxBody, defaultMaxBody)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if why := o.Origins.Refusal(r); why != "" {
 			o.Logger.Info("refusing a request", "remote", r.RemoteAddr, "error", why)
