@@ -25,33 +25,38 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 			return nil, notCalled(c, err)
 		}
 		result, x, err := s.call(ctx, c, headers)
-		if err != nil {
-			x.held.end()
+		if err == nil {
+			b.sessions.release(s)
+			return b.answered(ctx, x, headers, result)
 		}
-		gone := err != nil && ctx.Err() == nil && s.sessionGone(x, err)
+		x.held.end()
+		gone := ctx.Err() == nil && s.sessionGone(x, err)
 		b.sessions.release(s)
-		unauthorized := err != nil && b.cfg.Credentials != nil && x.unauthorized()
-		switch {
-		case err == nil && result.IsError:
-			defer x.held.end()
-			return b.cfg.secrets(headers).hideIn(result)
-		case err == nil:
-			keep(ctx, x.held)
-			return result, nil
-		case gone:
+		if gone {
 			b.sessions.drop(s)
-		case unauthorized && renewals == maxRenewals:
-			return nil, notCalled(c, errStillRefused)
 		}
+		unauthorized := b.cfg.Credentials != nil && x.unauthorized()
 		switch {
 		case gone && !resumed && !s.mayBeTools(x):
 			resumed = true
+		case unauthorized && renewals == maxRenewals:
+			return nil, notCalled(c, errStillRefused)
 		case unauthorized:
 			renewals, refused = renewals+1, orNone(headers)
 		default:
 			return nil, b.failed(ctx, c, x, b.cfg.secrets(headers).hide(err))
 		}
 	}
+}
+
+// answered hands on what a backend has answered; the errors of tools show no secrets.
+func (b *backend) answered(ctx context.Context, x *exchange, headers Headers, result *Result) (*Result, error) {
+	if result.IsError {
+		defer x.held.end()
+		return b.cfg.secrets(headers).hideIn(result)
+	}
+	keep(ctx, x.held)
+	return result, nil
 }
 
 // maySend reports why a call must no longer be sent: its context has ended, or MaySend

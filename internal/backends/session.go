@@ -2,7 +2,6 @@ package backends
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -64,8 +63,8 @@ type session struct {
 	closed     bool
 	background sync.WaitGroup
 
-	uses    int  // calls under way; guarded by the backend's mu
-	retired bool // close when uses is 0; guarded by the backend's mu
+	uses    int  // calls under way; guarded by the mu of sessions
+	retired bool // close when uses is 0; guarded by the mu of sessions
 }
 
 // hide removes the session's secrets from an error.
@@ -194,21 +193,6 @@ func (s *session) listen() {
 func isRPCError(err error) bool {
 	var onWire *transport.Error
 	return err != nil && !errors.As(err, &onWire)
-}
-
-// result is the raw result of the exchange, or its error. err is that of mcp-go, which may
-// fail to decode a valid result.
-func (x *exchange) result(err error) (json.RawMessage, error) {
-	x.mu.Lock()
-	arrived := x.answer != nil && x.answer.Error == nil && len(x.answer.Result) > 0 && x.status < 300
-	x.mu.Unlock()
-	if arrived {
-		return x.answer.Result, nil
-	}
-	if err == nil {
-		err = errors.New("the answer has neither result nor error")
-	}
-	return nil, x.cause(err)
 }
 
 // sessionGone reports whether a call failed because the server has ended the session; then
