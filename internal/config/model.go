@@ -12,6 +12,7 @@ import (
 //
 //	yaml         its name
 //	help         what it is for
+//	meant        what else people call it, for suggestions
 //	enum         the values that it takes
 //	unsupported  values that ToolHive takes besides
 //	required     it must be given; the value says what is missing

@@ -70,3 +70,11 @@ func logLevel(o *operational) string {
 	}
 	return o.LogLevel
 }
+
+// given is a number; 0 = it is not there.
+func given(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

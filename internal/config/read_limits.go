@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // defaultOpen is how long a backend is left alone that has failed too often.
@@ -56,4 +57,24 @@ func breaker(b *breakerRules) backends.Breaker {
 		open = defaultOpen
 	}
 	return backends.Breaker{Failures: b.Failures, Window: time.Duration(b.Window), Open: open}
+}
+
+func (r *reader) quotas(c *quotas) Quotas {
+	if c == nil {
+		return Quotas{}
+	}
+	return Quotas{OpenRuns: given(c.OpenRuns), RunsPerMinute: given(c.RunsPerMinute), WaitingRuns: given(c.WaitingRuns), Requests: given(c.Requests)}
+}
+
+func (r *reader) scripts(c *scripts) Scripts {
+	if c == nil {
+		return Scripts{}
+	}
+	s := Scripts{Agents: c.Agents}
+	if c.Limits == nil {
+		return s
+	}
+	s.Limits = &runs.ScriptLimits{Calls: c.Limits.Calls, Width: c.Limits.Width, Branches: c.Limits.Branches, Time: time.Duration(c.Limits.Time)}
+	s.Limits.Steps, s.Limits.Memory, s.Limits.Value, s.Limits.Depth = c.Limits.Steps, c.Limits.Memory, c.Limits.Value, c.Limits.Depth
+	return s
 }
