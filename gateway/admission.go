@@ -25,7 +25,7 @@ type admission struct {
 
 // admit finds out who sends a request, or answers it.
 func (a *admission) admit(w http.ResponseWriter, r *http.Request) (auth.Identity, bool) {
-	if a.shared(w, r) {
+	if a.cors(w, r) {
 		return auth.Identity{}, false
 	}
 	who, err := a.authenticate(r)
@@ -52,9 +52,9 @@ func (a *admission) open(w http.ResponseWriter, r *http.Request) (ctx context.Co
 	return a.reading(r.Context(), web.Caller(who.Known(), r)), who, leave, true
 }
 
-// shared lets pages read what they get, and answers the question whether they may
-// ask. Requests of pages that may not do not come here.
-func (a *admission) shared(w http.ResponseWriter, r *http.Request) (answered bool) {
+// cors lets pages read what they get, and answers the question of a browser whether a
+// page may send a request. web.Server has refused the pages that may not.
+func (a *admission) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
 		return false

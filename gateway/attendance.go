@@ -8,19 +8,31 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Replicas find out through the run which of them has a waiting client: a request that
-// arrives (Joined), or whose client is gone (Leaving), signals the run, and every
-// request that follows the run for a client answers Here. A killed replica does not
-// answer.
+// Replicas find out through the run which of them has a waiting client. A request signals
+// the run (runs.Attended), and every request that follows the run reads that in its
+// history, in the same order. A killed replica does not respond.
+//
+//	signal    sent by a request …                                 … and who responds
+//	Named     that waits, and is found by its name                nobody
+//	Joined    that wants to wait (joins.claim)                    who waits: Here
+//	Inquires  that has joined, and asks again (joins.askAgain)    who waits: Here
+//	Leaving   whose client is gone (disconnects.callRoll)         who waits, or leaves and has not asked: Here;
+//	                                                              who watches: Watching
+//	Answered  whose client was given an answer                    nobody
+//
+// One that has joined has the run if nobody responds, and nobody was answered
+// (joins.listen); one that leaves ends it unless another waits or was answered
+// (disconnect.react).
 const (
-	// rollCall is how long a request waits for Here of others, from when its own signal
-	// is in the history of the run.
+	// rollCall is how long a request waits for responses, from when its own signal is in
+	// the history of the run.
 	rollCall = time.Second
-	// rollCalls is how often it asks: who follows a run may learn of a note only with
+	// rollCalls is how often it asks: who follows a run may learn of a signal only with
 	// the next one.
 	rollCalls = 3
-	// noting is how long that may take: what comes while a workflow task is executed,
-	// or is lost with its worker, is in the history when the task has ended.
+	// noting is how long it may take until a signal is in the history: what comes while a
+	// workflow task is executed, or is lost with its worker, is there when the task has
+	// ended.
 	noting = 15 * time.Second
 	// stale is the age from which a signal is not answered. Others have decided by
 	// then; the clocks of Temporal and of replicas may differ by less.
@@ -36,14 +48,16 @@ type attendance struct {
 	log    *slog.Logger
 }
 
-// attend signals the run the attendance of a request.
+// attend signals the run the attendance of a request. Noted is false where it has ended,
+// or has noted too many, or could not be reached, which is logged.
 func (a *attendance) attend(ctx context.Context, id runs.RunID, says runs.Attended) (noted bool) {
-	noted, _ = a.attendAs(ctx, id, says)
+	noted, _ = a.mustAttend(ctx, id, says)
 	return noted
 }
 
-func (a *attendance) attendAs(ctx context.Context, id runs.RunID, stands runs.Attended) (noted bool, err error) {
-	if noted, err = a.runs.Attach(ctx, id, stands); err != nil {
+// mustAttend is attend for a request that goes no further if the run cannot be reached.
+func (a *attendance) mustAttend(ctx context.Context, id runs.RunID, says runs.Attended) (noted bool, err error) {
+	if noted, err = a.runs.Attach(ctx, id, says); err != nil {
 		a.log.WarnContext(ctx, "cannot signal a run that a client waits for it", "run", id, "error", err)
 	}
 	return noted, err
@@ -66,7 +80,7 @@ func (a *attendance) respondsTo(ctx context.Context, id runs.RunID, x *exchange,
 	if asks && a.served.respondsFirst(id, e.Seq) {
 		ctx, done := detached(ctx) // it speaks for all who wait here, also when its own client goes
 		defer done()
-		_, _ = a.attendAs(ctx, id, runs.Attended{Request: x.name, Says: response, Of: e.Attended.Request, Events: runs.EventsUntil(e.Seq)})
+		a.attend(ctx, id, runs.Attended{Request: x.name, Says: response, Of: e.Attended.Request, Events: runs.EventsUntil(e.Seq)})
 	}
 }
 

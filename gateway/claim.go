@@ -51,7 +51,7 @@ func (j *joins) listen(ctx context.Context, x *exchange, id runs.RunID) (claimed
 	over := time.NewTimer(noting)
 	defer over.Stop()
 	go j.askAgain(listening, cancel, x, id, over)
-	mine, given := false, answers{}
+	mine, notes := false, answerNotes{}
 	for e, err := range j.runs.Follow(listening, id, 0, runs.AllEvents) {
 		if err != nil {
 			break
@@ -62,14 +62,14 @@ func (j *joins) listen(ctx context.Context, x *exchange, id runs.RunID) (claimed
 		case e.Kind != runs.EventAttended:
 			continue
 		}
-		given.add(e.Attended)
+		notes.add(e.Attended)
 		if e.Attended.Request == x.name && (!mine || e.Attended.Says == runs.Inquires) {
 			mine = true
 			over.Reset(rollCall)
 		}
 		waits := e.Attended.Says == runs.Here && e.Attended.Of == x.name || e.Attended.Says == runs.Joined && e.Attended.Of != ""
 		switch {
-		case mine && given.outstanding():
+		case mine && notes.outstanding():
 			x.joined = false
 			return taken, nil
 		case e.Attended.Request == x.name:
@@ -80,7 +80,7 @@ func (j *joins) listen(ctx context.Context, x *exchange, id runs.RunID) (claimed
 			j.attendance.respondsTo(ctx, id, x, e)
 		}
 	}
-	if given.outstanding() {
+	if notes.outstanding() {
 		x.joined = false
 		return taken, nil
 	}
@@ -109,13 +109,13 @@ func (j *joins) askAgain(listening context.Context, end context.CancelFunc, x *e
 	}
 }
 
-// Answers are what a run has recorded about the answers to requests that waited for it:
+// AnswerNotes are what a run has recorded about the answers to requests that waited for it:
 // by request, whether its client has continued from there. A client that was asked, and
 // whose next request with the answer failed, was not answered. The two may be recorded
 // in either order.
-type answers map[string]struct{ given, continued bool }
+type answerNotes map[string]struct{ given, continued bool }
 
-func (a answers) add(says *runs.Attended) {
+func (a answerNotes) add(says *runs.Attended) {
 	switch {
 	case says.Says == runs.Answered:
 		of := a[says.Request]
@@ -129,7 +129,7 @@ func (a answers) add(says *runs.Attended) {
 }
 
 // outstanding reports whether a client was given an answer and has not continued from it.
-func (a answers) outstanding() bool {
+func (a answerNotes) outstanding() bool {
 	for _, of := range a {
 		if of.given && !of.continued {
 			return true

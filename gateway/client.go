@@ -115,7 +115,6 @@ type params struct {
 	} `json:"notifications"`
 	// notifications/cancelled
 	RequestID json.RawMessage `json:"requestId"`
-	Reason    string          `json:"reason"`
 	// initialize
 	ProtocolVersion string                 `json:"protocolVersion"`
 	Capabilities    mcp.ClientCapabilities `json:"capabilities"`

@@ -54,12 +54,10 @@ func (cs *composites) call(ctx context.Context, x *exchange, c *composite) {
 	cs.follows(ctx, x, x.cursorFor(started), renderOptions{})
 }
 
-// follows answers a call from the events of its run, for which it is served no more
-// then, also if that panics. The request, which may be large, is released before.
+// follows answers a call from the events of its run. After that its client waits for
+// the run no more, also if answering panics.
 func (cs *composites) follows(ctx context.Context, x *exchange, at cursor, how renderOptions) {
-	if x.release != nil {
-		x.release()
-	}
+	x.release()
 	defer cs.disconnects.release(x, at.Run)
 	cs.streams.render(ctx, x, at, how)
 	cs.disconnects.settle(ctx, x, at.Run)

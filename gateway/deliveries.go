@@ -147,16 +147,16 @@ func (d *deliveries) wasAnswered(ctx context.Context, callerID string, run *runs
 	if d.answers != nil && d.answers.Answered(string(run.ID)) {
 		return true, nil
 	}
-	given := answers{}
+	notes := answerNotes{}
 	for e, err := range d.runs.Follow(ctx, run.ID, 0, runs.AllEvents) {
 		if err != nil {
 			return false, err
 		}
 		if e.Kind == runs.EventAttended {
-			given.add(e.Attended)
+			notes.add(e.Attended)
 		}
 	}
-	if given.outstanding() {
+	if notes.outstanding() {
 		return true, nil
 	}
 	since, noted := *run.Closed, time.Now().Add(rollCall)

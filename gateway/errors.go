@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -140,10 +141,7 @@ type reported struct {
 }
 
 func place(e *runs.Error) string {
-	path := string(e.StepPath)
-	if path == "" {
-		path = e.StepID
-	}
+	path := cmp.Or(string(e.StepPath), e.StepID)
 	switch {
 	case path == "":
 		return ""

@@ -3,6 +3,9 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
@@ -20,13 +23,18 @@ type exchange struct {
 	badParams error              // why params could not be read
 	forwarded backends.Forwarded // what backends get of the request
 	arguments string             // digest of those of a tools/call, which outlives them
-	release   func()             // of the request, which may be large, while its answer is waited for; nil = there is nothing to release
+	release   func()             // of the request, which may be large, while its answer is waited for
 	connected context.Context    // ends when the client is gone
 }
 
 // newExchange is the exchange of a request whose client stays until connected ends.
 func newExchange(connected context.Context, c *client, id json.RawMessage, p *params, out outlet) *exchange {
-	return &exchange{client: c, response: response{id: id, out: out, status: c.dialect.status}, params: p, connected: connected}
+	return &exchange{client: c, response: response{id: id, out: out, status: c.dialect.status}, params: p, release: func() {}, connected: connected}
+}
+
+// failNoTool answers a call of a tool that there is not, or not for this caller.
+func (x *exchange) failNoTool() {
+	x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
 }
 
 // isThere reports whether the client of a request waits for it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -52,4 +54,13 @@ func QuotaStarts(r Runs) (starts, callers int) {
 // credentials of callers.
 func NewQuotaRuns(all Runs, q Quotas) Runs {
 	return newQuotaRuns(all, q.withDefaults(), func(backend string) bool { return backend == "crm" })
+}
+
+// SetDefinitions replaces the composite tools by definitions of files.
+func (g *Gateway) SetDefinitions(defs []*definitions.Definition) {
+	offers := make([]Offer, len(defs))
+	for i, d := range defs {
+		offers[i] = Offer{Entry: registry.Entry{Definition: d}}
+	}
+	g.SetOffers(offers)
 }

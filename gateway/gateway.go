@@ -34,7 +34,6 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/internal/registry"
 )
 
 // A Gateway is an MCP server whose tools are composite tools and the tools of
@@ -102,15 +101,6 @@ func (g *Gateway) Handler() http.Handler {
 // too long, or of too many values, is refused.
 func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	return g.stdio.serve(ctx, in, out)
-}
-
-// SetDefinitions replaces the composite tools by definitions of files.
-func (g *Gateway) SetDefinitions(defs []*definitions.Definition) {
-	offers := make([]Offer, len(defs))
-	for i, d := range defs {
-		offers[i] = Offer{Entry: registry.Entry{Definition: d}}
-	}
-	g.SetOffers(offers)
 }
 
 // SetOffers replaces the composite tools. Those that cannot be offered now are

@@ -89,26 +89,33 @@ func (rq *requests) call(ctx context.Context, x *exchange, m *message, r *http.R
 			x.fail(mcp.INTERNAL_ERROR, "internal error")
 		}
 	}()
-	switch {
-	case x.badParams != nil:
+	if x.badParams != nil {
 		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 		return
-	case !rq.rights.offered(x.who, x.params.Name): // headers reveal nothing about a hidden tool
-		err := rq.rights.unseen(x.who, x.params.Name)
-		came := rq.unseen.answered(ctx, x.who, err)
-		switch {
-		case came && rq.rights.offered(x.who, x.params.Name):
-		case err != nil && !came:
-			x.respond("", errorResult("", err))
-			return
-		default:
-			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
-			return
-		}
 	}
-	if !rq.misrouted(x, m, r) {
+	if rq.exists(ctx, x) && !rq.misrouted(x, m, r) { // in this order: headers reveal nothing about a hidden tool
 		rq.dispatch(ctx, x)
 	}
+}
+
+// exists reports whether the tool of a call exists for its caller, for which its backend
+// may have to answer first. Otherwise the call is answered.
+func (rq *requests) exists(ctx context.Context, x *exchange) bool {
+	name := x.params.Name
+	if rq.rights.offered(x.who, name) {
+		return true
+	}
+	err := rq.rights.unseen(x.who, name)
+	came := rq.unseen.await(ctx, x.who, err)
+	switch {
+	case came && rq.rights.offered(x.who, name):
+		return true
+	case err != nil && !came:
+		x.respond("", errorResult("", err))
+	default:
+		x.failNoTool()
+	}
+	return false
 }
 
 // notAdmitted is what mcp-go knows as the handler of every tool, for those calls
@@ -122,6 +129,7 @@ func (rq *requests) dispatch(ctx context.Context, x *exchange) {
 	x.arguments = digestOfArguments(x.params.Arguments)
 	l := rq.tools.now()
 	c, err := rq.tools.composite(ctx, l, x.who, x.params)
+	t, ofBackend := l.tools[x.params.Name]
 	switch {
 	case err != nil:
 		rq.composites.notStarted(ctx, x, x.params.Name, err)
@@ -133,8 +141,10 @@ func (rq *requests) dispatch(ctx context.Context, x *exchange) {
 		rq.composites.call(ctx, x, c)
 	case rq.tools.isBuiltIn(x.params.Name):
 		rq.builtIn[x.params.Name].call(ctx, x)
-	default:
-		rq.callOther(ctx, x, l)
+	case ofBackend:
+		rq.proxy.call(ctx, x, t)
+	default: // it was listed a moment ago
+		x.failNoTool()
 	}
 }
 
@@ -145,13 +155,4 @@ func digestOfArguments(raw json.RawMessage) string {
 		same = raw
 	}
 	return encode64(digest("arguments", string(same))[:12])
-}
-
-func (rq *requests) callOther(ctx context.Context, x *exchange, l *listing) {
-	t, ok := l.tools[x.params.Name]
-	if !ok { // it was listed a moment ago
-		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
-		return
-	}
-	rq.proxy.call(ctx, x, t)
 }

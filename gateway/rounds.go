@@ -133,5 +133,5 @@ func (cs *composites) continues(ctx context.Context, x *exchange, st *state, run
 	}
 	ctx, done := detached(ctx)
 	defer done()
-	return cs.attendance.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From, Events: run.Events})
+	return cs.attendance.mustAttend(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From, Events: run.Events})
 }

@@ -217,19 +217,13 @@ func (sc *scripts) check(ctx context.Context, x *exchange) {
 // describe lists in the description of execute_tool_script what the identity may call
 // with it.
 func (sc *scripts) describe(who auth.Identity, tool mcp.Tool) mcp.Tool {
-	tool.Description = sc.listTools(tool.Description, who)
-	return tool
-}
-
-// listTools adds to the description of execute_tool_script what the identity may call
-// with it.
-func (sc *scripts) listTools(description string, who auth.Identity) string {
 	var b strings.Builder
-	b.WriteString(description)
+	b.WriteString(tool.Description)
 	listLines(&b, "\n\nComposite tools (* = required):\n", sc.compositeLines(who))
 	listLines(&b, "\n\nTools (* = required):\n", sc.toolLines(who))
 	sc.listModules(&b, who)
-	return b.String()
+	tool.Description = b.String()
+	return tool
 }
 
 // listLines adds lines as far as there is room for them.

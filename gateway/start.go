@@ -30,7 +30,7 @@ type starts struct {
 func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Started, error) {
 	for {
 		started, err := s.startNow(ctx, x, c)
-		if !s.unseen.answered(ctx, x.who, err) {
+		if !s.unseen.await(ctx, x.who, err) {
 			return started, err
 		}
 	}
@@ -97,7 +97,7 @@ func (s *starts) addDynamic(who auth.Identity, d *definitions.Definition, tools 
 // plan is the plan of the run that a call would start.
 func (s *starts) plan(ctx context.Context, x *exchange, d *definitions.Definition) (*result, error) {
 	tools, err := s.snapshot(x.who, d)
-	for s.unseen.answered(ctx, x.who, err) {
+	for s.unseen.await(ctx, x.who, err) {
 		tools, err = s.snapshot(x.who, d)
 	}
 	if err != nil {

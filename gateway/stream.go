@@ -43,7 +43,7 @@ func (s *stream) run(ctx context.Context) {
 	for answered := false; !answered; {
 		select {
 		case e, ok := <-events:
-			answered = s.followed(ctx, e, ok)
+			answered = s.receive(ctx, e, ok)
 			quiet = false
 		case <-patience:
 			s.late = true
@@ -97,8 +97,8 @@ func (s *stream) patienceTimer() <-chan time.Time {
 // isLate reports whether the client has waited for long enough.
 func (s *stream) isLate() bool { return s.late || s.asker.urgent }
 
-// followed handles an event and reports whether the call is answered now.
-func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
+// receive handles an event and reports whether the call is answered now.
+func (s *stream) receive(ctx context.Context, f followed, ok bool) bool {
 	if !ok || f.err != nil {
 		return s.lost(ctx, f.err)
 	}

@@ -53,9 +53,7 @@ func (ts *tasks) taskResult(ctx context.Context, x *exchange, run *runs.Run) {
 	x.name = newNonce()
 	at := x.cursorFor(runs.Started{ID: run.ID})
 	at.Owner, at.Tool, at.Task = run.Caller, run.Tool, x.params.TaskID
-	if x.release != nil {
-		x.release()
-	}
+	x.release()
 	ts.streams.render(ctx, x, at, asTaskResult(at))
 }
 

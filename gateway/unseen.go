@@ -36,10 +36,10 @@ type unseenBackends struct {
 	deposits *deposits
 }
 
-// answered reports whether the backend that a call has not been made for has answered
-// since: it is tried with what the request brings, as some list their tools only for
-// callers.
-func (n *unseenBackends) answered(ctx context.Context, who auth.Identity, err error) bool {
+// await waits for the backend for lack of which a call has failed, and reports whether it
+// has answered, so that the call may be tried again. The backend is tried with what the
+// request brings, as some list their tools only for callers.
+func (n *unseenBackends) await(ctx context.Context, who auth.Identity, err error) bool {
 	var unseen *unseenError
 	if !errors.As(err, &unseen) {
 		return false
