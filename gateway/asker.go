@@ -237,7 +237,7 @@ func (s *asker) elicit(gt *gate) {
 	}
 	s.at.Asked[gt.ID]++
 	id := s.holds(gt, s.questionOf(gt, s.at.Asked[gt.ID]))
-	s.x.ask(s.place(), id, mcp.MethodElicitationCreate, s.params(gt))
+	s.x.elicit(s.place(), id, s.params(gt))
 }
 
 // invalid counts the answers of this client that did not fit.

@@ -103,7 +103,7 @@ func (a *assembly) serve(scope mcp.CacheScope) *Gateway {
 		tasks: tasks, results: a.results, forwarding: a.Forwarding, observe: a.Observe, log: a.Logger}
 	admission := &admission{authenticate: a.Authenticate, most: a.Quotas.Requests, bodies: a.Bodies, maxRequest: a.MaxRequest, log: a.Logger}
 	g := &Gateway{
-		tools: a.tools, rights: a.rights, metadata: a.Metadata, deliveries: a.deliveries, disconnects: a.disconnects, drain: a.drain,
+		tools: a.tools, rights: a.rights, metadata: a.Metadata, deliveries: a.deliveries, drain: a.drain,
 		endpoint: &endpoint{admission: admission, requests: requests, questions: a.questions, calls: a.calls, streams: a.streams,
 			deposits: a.deposits, tokens: a.tokens, mcp: speaks, http: a.transport(speaks), keepAlive: a.KeepAlive, drain: a.drain, log: a.Logger},
 		stdio: &stdio{admission: admission, requests: requests, questions: a.questions, calls: a.calls, mcp: speaks, who: a.StdioIdentity,

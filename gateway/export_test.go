@@ -11,13 +11,13 @@ import (
 
 // AwaitIdle waits until no client waits for a run here.
 func (g *Gateway) AwaitIdle() {
-	for g.disconnects.served.busy() {
+	for g.disconnects().served.busy() {
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // AwaitStops waits until it is decided of each run whose client is gone.
-func (g *Gateway) AwaitStops() { g.disconnects.stops.Wait() }
+func (g *Gateway) AwaitStops() { g.disconnects().stops.Wait() }
 
 func (s *served) busy() bool {
 	s.mu.Lock()
@@ -64,3 +64,5 @@ func (g *Gateway) SetDefinitions(defs []*definitions.Definition) {
 	}
 	g.SetOffers(offers)
 }
+
+func (g *Gateway) disconnects() *disconnects { return g.endpoint.requests.composites.disconnects }

@@ -55,15 +55,14 @@ import (
 //
 // assembly.go puts them together.
 type Gateway struct {
-	tools       *toolset
-	rights      *rights
-	endpoint    *endpoint
-	stdio       *stdio
-	publishing  *publishing  // nil = there is no registry
-	metadata    http.Handler // nil = there is none
-	deliveries  *deliveries
-	disconnects *disconnects
-	drain       *drain
+	tools      *toolset
+	rights     *rights
+	endpoint   *endpoint
+	stdio      *stdio
+	publishing *publishing  // nil = there is no registry
+	metadata   http.Handler // nil = there is none
+	deliveries *deliveries
+	drain      *drain
 }
 
 // New makes a gateway without composite tools; SetOffers gives it some.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -209,17 +210,18 @@ func (o Options) check() error {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.Name, "perdure")
-	setDefault(&o.Version, "dev")
-	setDefault(&o.Patience, 50*time.Second)
-	setDefault(&o.TaskPatience, 500*time.Millisecond)
-	setDefault(&o.ReattachWindow, 10*time.Minute)
-	setDefault(&o.DisconnectGrace, time.Minute)
-	setDefault(&o.KeepAlive, 15*time.Second)
-	setDefault(&o.ReaskAfter, 10*time.Minute)
-	setDefault(&o.StreamRetry, 5*time.Second)
-	setDefault(&o.MaxRequest, DefaultMaxRequest)
-	setDefault(&o.StdioIdentity.Subject, auth.Anonymous)
+	o.Name = cmp.Or(o.Name, "perdure")
+	o.Version = cmp.Or(o.Version, "dev")
+	o.Patience = cmp.Or(o.Patience, 50*time.Second)
+	o.TaskPatience = cmp.Or(o.TaskPatience, 500*time.Millisecond)
+	o.ReattachWindow = cmp.Or(o.ReattachWindow, 10*time.Minute)
+	o.DisconnectGrace = cmp.Or(o.DisconnectGrace, time.Minute)
+	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
+	o.ReaskAfter = cmp.Or(o.ReaskAfter, 10*time.Minute)
+	o.StreamRetry = cmp.Or(o.StreamRetry, 5*time.Second)
+	o.MaxRequest = cmp.Or(o.MaxRequest, DefaultMaxRequest)
+	o.StdioIdentity.Subject = cmp.Or(o.StdioIdentity.Subject, auth.Anonymous)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Quotas = o.Quotas.withDefaults()
 	o.Runs = newQuotaRuns(o.Runs, o.Quotas, o.ofCallers)
 	if o.Bodies == nil {
@@ -227,9 +229,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Authenticate == nil {
 		o.Authenticate = auth.Everybody{}.Authenticate
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -243,13 +242,6 @@ func (o Options) withDefaults() Options {
 
 // maxRetry bounds Options.StreamRetry.
 const maxRetry = time.Minute
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
 
 // listLife is how long clients of 2026-07-28 may keep lists without a look
 // again. Those that listen hear of changes at once.

@@ -38,7 +38,7 @@ func (pr *proxy) call(ctx context.Context, x *exchange, t backends.Tool) {
 	defer end()
 	if x.overHTTP && !x.dialect.sendsAgain() {
 		var stop context.CancelFunc
-		ctx, stop = pr.outlive(ctx, afterlife)
+		ctx, stop = pr.outlive(ctx)
 		defer stop()
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -64,13 +64,13 @@ func (pr *proxy) call(ctx context.Context, x *exchange, t backends.Tool) {
 	p.wait(pr.keepAlive, cancel, done)
 }
 
-// outlive is a context that lives on for a while after its parent was
-// cancelled, but not longer than the gateway.
-func (pr *proxy) outlive(parent context.Context, extra time.Duration) (context.Context, context.CancelFunc) {
+// outlive is a context that lives on for its afterlife when its parent was cancelled, but
+// not longer than the gateway.
+func (pr *proxy) outlive(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
 		select {
-		case <-time.After(extra):
+		case <-time.After(afterlife):
 		case <-pr.drain.begun():
 		case <-ctx.Done():
 		}

@@ -45,9 +45,9 @@ func (r *response) notify(place string, method mcp.MCPMethod, params any) {
 	r.out.event(place, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, Method: string(method), Params: params}))
 }
 
-// ask sends a request to the client, whose answer comes as a message of its own.
-func (r *response) ask(place, id string, method mcp.MCPMethod, params any) {
-	r.out.event(place, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: mustEncode(id), Method: string(method), Params: params}))
+// elicit sends an elicitation to the client, whose answer comes as a message of its own.
+func (r *response) elicit(place, id string, params elicitParams) {
+	r.out.event(place, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: mustEncode(id), Method: string(mcp.MethodElicitationCreate), Params: params}))
 }
 
 // respond sends the result of the call; parts may come from backends.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 // onThisMachine accepts only requests of a browser on this machine to a local address:
@@ -32,11 +32,4 @@ func onThisMachine(r *http.Request) error {
 }
 
 // OnLoopback reports whether a host, with or without a port, is this machine.
-func OnLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
-}
+func OnLoopback(address string) bool { return web.OnLoopback(address) }

@@ -99,7 +99,7 @@ func (r *reader) webAddress(p keyPath, address string, plain bool) {
 	switch {
 	case err != nil || !isWebAddress(address):
 		r.errorf(p, "auth", "%q is not an https URL", address)
-	case u.Scheme == "http" && !plain && !isLocal(u.Hostname()):
+	case u.Scheme == "http" && !plain && !auth.OnLoopback(u.Host):
 		r.errorf(p, "auth", "%q is not an https URL, and anybody on the way could sign tokens; insecureAllowHttp: true takes it nevertheless", address)
 	}
 }

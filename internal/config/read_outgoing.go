@@ -1,11 +1,11 @@
 package config
 
 import (
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/credentials"
 )
@@ -164,18 +164,13 @@ func (r *reader) client(p keyPath, o oauthClient) credentials.Client {
 		r.errorf(p.to("tokenUrl"), "auth", "is not an http or https URL")
 	case u.User != nil:
 		r.errorf(p.to("tokenUrl"), "auth", "holds a name or password; use clientId and clientSecretEnv")
-	case u.Scheme == "http" && !isLocal(u.Hostname()):
+	case u.Scheme == "http" && !auth.OnLoopback(u.Host):
 		r.warnf(p.to("tokenUrl"), "auth", "secrets and tokens are sent in clear; use https")
 	}
 	return credentials.Client{
 		TokenURL: o.TokenURL, ID: o.ClientID, Audience: o.Audience, Scopes: o.Scopes,
 		Secret: r.source(p, "clientSecret", o.ClientSecret, o.ClientSecretEnv, o.ClientSecretFile),
 	}
-}
-
-func isLocal(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // isIdempotencyKey reports whether net/http repeats requests with the header.

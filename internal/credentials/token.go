@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,8 +134,8 @@ func (b *Broker) refreshed(ctx context.Context, x TokenExchange, refresh backend
 func (b *Broker) exchanged(ctx context.Context, x TokenExchange, subject backends.Secret) (token, error) {
 	form := url.Values{
 		"subject_token":        {string(subject)},
-		"subject_token_type":   {orDefault(x.SubjectTokenType, typeAccessToken)},
-		"requested_token_type": {orDefault(x.RequestedTokenType, typeAccessToken)},
+		"subject_token_type":   {cmp.Or(x.SubjectTokenType, typeAccessToken)},
+		"requested_token_type": {cmp.Or(x.RequestedTokenType, typeAccessToken)},
 	}
 	if x.Audience != "" {
 		form.Set("audience", x.Audience)
@@ -149,11 +150,4 @@ func (b *Broker) ownToken(ctx context.Context, c Client) (token, error) {
 		form.Set("audience", c.Audience)
 	}
 	return b.request(ctx, c, grantClient, form)
-}
-
-func orDefault(value, standard string) string {
-	if value == "" {
-		return standard
-	}
-	return value
 }

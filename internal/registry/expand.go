@@ -238,24 +238,24 @@ const maxCompared = 250_000
 
 // fewEnough reports whether alternatives are few enough to compare each with each.
 func fewEnough(some, others []map[string]any) bool {
-	return objectsIn(some, maxCompared)*objectsIn(others, maxCompared) <= maxCompared
+	return objectsIn(some)*objectsIn(others) <= maxCompared
 }
 
-// objectsIn counts the objects in some schemas, up to a bound.
-func objectsIn(schemas []map[string]any, most int) (count int) {
+// objectsIn counts the objects in some schemas, up to maxCompared.
+func objectsIn(schemas []map[string]any) (count int) {
 	var look func(value any)
 	look = func(value any) {
 		switch value := value.(type) {
 		case map[string]any:
 			count++
 			for _, member := range value {
-				if count < most {
+				if count < maxCompared {
 					look(member)
 				}
 			}
 		case []any:
 			for _, elem := range value {
-				if count < most {
+				if count < maxCompared {
 					look(elem)
 				}
 			}

@@ -145,13 +145,13 @@ func (p Proposal) rule() string {
 func (set *Set) authentication() string {
 	var b strings.Builder
 	for _, s := range set.Servers {
-		b.WriteString(s.authentication("    "))
+		b.WriteString(s.authentication())
 	}
 	return b.String()
 }
 
 // authentication is the strategy of a server as an entry of outgoingAuth.backends.
-func (s *Server) authentication(indent string) string {
+func (s *Server) authentication() string {
 	if s.Auth == nil {
 		return ""
 	}
@@ -160,9 +160,9 @@ func (s *Server) authentication(indent string) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%s:\n", indent, quoted(s.Name))
+	fmt.Fprintf(&b, "    %s:\n", quoted(s.Name))
 	for line := range strings.Lines(string(text)) {
-		b.WriteString(indent + "  " + line)
+		b.WriteString("      " + line)
 	}
 	return b.String()
 }

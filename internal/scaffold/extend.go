@@ -102,7 +102,7 @@ func extendAuth(text string, s *Server) (string, error) {
 	}
 	auth := valueOf(root, "outgoingAuth")
 	if auth == nil || len(auth.Content) == 0 {
-		return insert(text, root, "outgoingAuth", "  backends:\n"+s.authentication("    "))
+		return insert(text, root, "outgoingAuth", "  backends:\n"+s.authentication())
 	}
 	return "", fmt.Errorf("outgoingAuth is there already: %w", ErrByHand)
 }

@@ -32,12 +32,12 @@ type OriginPolicy struct {
 // address, localhost, and, unless the request comes by loopback, a name that no public
 // DNS has.
 func (p OriginPolicy) Refusal(r *http.Request) string {
-	here := isLoopback(r.Host) // perhaps through a tunnel
+	here := OnLoopback(r.Host) // perhaps through a tunnel
 	if origin := r.Header.Get("Origin"); origin != "" && !p.allowsOrigin(origin, here) {
 		return fmt.Sprintf("origin %q is not allowed; --allowed-origin allows one", origin)
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	byLoopback := local != nil && isLoopback(local.String())
+	byLoopback := local != nil && OnLoopback(local.String())
 	switch {
 	case here, p.allowsHost(r.Host), !byLoopback && (isAddress(r.Host) || isPrivate(r.Host)):
 		return ""
@@ -54,7 +54,7 @@ func (p OriginPolicy) allowsOrigin(origin string, here bool) bool {
 		return true
 	}
 	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && here && isLoopback(u.Host)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && here && OnLoopback(u.Host)
 }
 
 func (p OriginPolicy) allowsHost(host string) bool {
@@ -67,8 +67,8 @@ func (p OriginPolicy) allowsHost(host string) bool {
 	})
 }
 
-// isLoopback takes a host with or without a port.
-func isLoopback(address string) bool {
+// OnLoopback reports whether a host, with or without a port, is this machine.
+func OnLoopback(address string) bool {
 	host := hostname(address)
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
