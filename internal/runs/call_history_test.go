@@ -175,6 +175,40 @@ func TestEarlier(t *testing.T) {
 	}
 }
 
+// A key does not cover what another call has done, or may have undone, also where the call
+// was put on its way once more since: it looks back and is not made.
+func TestEarlierThatAKeyDoesNotCover(t *testing.T) {
+	t.Parallel()
+	undo := func(s *script) int64 { return s.call("a/compensate#1", "undo") }
+	refuse := func(s *script) {
+		s.fail(s.call("a", "key"), Error{Code: codes.SentBefore, Category: codes.CategoryOutcomeUnknown})
+	}
+	for _, tc := range []struct {
+		name  string
+		write func(*script)
+		other bool
+	}{
+		{"under way", func(s *script) { s.call("a", "key") }, false},
+		{"undone", func(s *script) { s.complete(s.call("a", "key"), `{}`); s.complete(undo(s), `{}`) }, false},
+		{"undone, and under way", func(s *script) { s.complete(s.call("a", "key"), `{}`); s.complete(undo(s), `{}`); s.call("a", "key") }, false},
+		{"being undone", func(s *script) { s.complete(s.call("a", "key"), `{}`); undo(s) }, true},
+		{"being undone, and under way", func(s *script) { s.complete(s.call("a", "key"), `{}`); undo(s); s.call("a", "key") }, true},
+		{"being undone, and refused", func(s *script) { s.complete(s.call("a", "key"), `{}`); undo(s); refuse(s) }, true},
+		{"being undone, and made", func(s *script) { s.complete(s.call("a", "key"), `{}`); undo(s); s.complete(s.call("a", "key"), `{}`) }, false},
+		{"with other arguments, and under way", func(s *script) { s.complete(s.call("a", "other"), `{}`); s.call("a", "key") }, true},
+		{"with other arguments, and refused", func(s *script) { s.complete(s.call("a", "other"), `{}`); refuse(s) }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := &script{}
+			tc.write(s)
+			if e := perduretest.Must(s.look(converter.GetDefaultDataConverter()))(t); e.other != tc.other {
+				t.Errorf("got %+v", e)
+			}
+		})
+	}
+}
+
 // A call of a script that failed, and that the script has made once more after that, fails
 // again: the script comes to what it did then.
 func TestEarlierOfARepetition(t *testing.T) {

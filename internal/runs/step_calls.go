@@ -150,6 +150,8 @@ func (s *stepCalls) fate(undone lastMade) callFate {
 	for _, m := range s.made {
 		switch {
 		case m.early, m.fate == unsent, m.fate == unread, m.key == "":
+		case m.key == s.key && m.isOpen(): // it may have looked back, and not been made
+			last = m
 		case m.key == s.key:
 			last, other, undo, wasUndone = m, nil, nil, false
 		case m.path == s.of:
