@@ -120,6 +120,8 @@ func (p *Pool) WaitReady(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
+var errNotConfigured = errors.New("the process that took the call up has no such backend in its configuration; restart it with the configuration of the others")
+
 // Call calls a backend's tool and returns its answer, isError or not. A call without an
 // answer is a *CallError with its outcome. Only ctx and the backend's Timeout bound the
 // call, also where a large answer waits for memory among others. If it ends early, the
@@ -129,8 +131,8 @@ func (p *Pool) Call(ctx context.Context, c Call) (*Result, error) {
 		return nil, &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: Refused, Err: err}
 	}
 	b := p.byName[c.Backend]
-	if b == nil {
-		return refuse(errors.New("no backend has this name"))
+	if b == nil { // another process may have it
+		return nil, &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: NotSent, Err: errNotConfigured}
 	}
 	args, err := withKey(c.Arguments, c.KeyArgument, c.IdempotencyKey)
 	if err != nil {

@@ -219,7 +219,6 @@ func TestCallRefused(t *testing.T) {
 		}{
 			{"handler error", Call{Backend: "be", Tool: "refuse"}, "no such luck"},
 			{"unknown tool", Call{Backend: "be", Tool: "nope"}, "nope"},
-			{"unknown backend", Call{Backend: "bee", Tool: "echo"}, "no backend"},
 			{"arguments", Call{Backend: "be", Tool: "echo", Arguments: json.RawMessage(`[1]`)}, "not a JSON object"},
 		}
 		for _, tt := range tests {
@@ -229,6 +228,16 @@ func TestCallRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUnknownBackend: a process that lacks a backend has not sent the call, which another
+// one may make.
+func TestUnknownBackend(t *testing.T) {
+	t.Parallel()
+	_, err := openUnready(t).Call(t.Context(), Call{Backend: "bee", Tool: "echo"})
+	if ce := callError(t, err); ce.Outcome != NotSent || !strings.Contains(err.Error(), "no such backend in its configuration") {
+		t.Errorf("outcome %d, error %v", ce.Outcome, err)
+	}
 }
 
 func TestTimeout(t *testing.T) {
