@@ -26,7 +26,7 @@ TEST     := $(GO) test -count=1 -vet=off
 # Packages whose tests mostly wait for servers: more of them run at a time than there are
 # processors. The second is of RACED.
 WAITING  := ./internal/quarantine ./internal/runs
-WAITED   := ./internal/backends
+WAITED   := ./internal/backends ./gateway
 # How long the storm of make chaos is.
 TIME     ?= 3m
 # Whole-program tests that start two gateways and two workers on a Temporal with
