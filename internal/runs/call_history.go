@@ -87,7 +87,7 @@ func (c CallHistory) doings(ctx context.Context, id RunID, chains [][]execution,
 		}
 		all = append(all, made.doings()...)
 	}
-	return all, nil
+	return firstOfEachRun(all), nil
 }
 
 // SentUnread reports whether the call that has a key may have been executed before a

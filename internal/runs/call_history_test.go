@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -206,6 +207,22 @@ func TestEarlierThatAKeyDoesNotCover(t *testing.T) {
 				t.Errorf("got %+v", e)
 			}
 		})
+	}
+}
+
+// A called run that is taken up after a reset has not done anew what was undone.
+func TestTimesAnew(t *testing.T) {
+	t.Parallel()
+	at := func(n int, undoes bool, run string) doing {
+		return doing{at: time.Unix(int64(n), 0), undoes: undoes, certain: true, run: run}
+	}
+	all := []doing{at(1, false, "a"), at(2, true, ""), at(3, false, "a")}
+	if got := timesAnew(firstOfEachRun(all)); got != 0 {
+		t.Errorf("taken up: done anew %d times", got)
+	}
+	all = append(all, at(4, false, "b"), at(5, true, ""), at(6, false, ""))
+	if got := timesAnew(firstOfEachRun(all)); got != 2 {
+		t.Errorf("done anew %d times; want 2", got)
 	}
 }
 

@@ -239,12 +239,13 @@ type doing struct {
 	at      time.Time
 	undoes  bool
 	certain bool
+	run     string // that was called; "" = it is a call of a tool
 }
 
 func (s *stepCalls) doings() (all []doing) {
 	for _, m := range s.made {
 		if m.fate == completed || m.fate == open {
-			all = append(all, doing{m.at, m.path != s.of, m.fate == completed})
+			all = append(all, doing{m.at, m.path != s.of, m.fate == completed, m.call.Run})
 		}
 	}
 	return all
@@ -261,6 +262,17 @@ func lastOf(all []doing) (last lastMade) {
 		}
 	}
 	return last
+}
+
+// firstOfEachRun leaves out where a run was called or taken up that had been called before.
+func firstOfEachRun(all []doing) []doing {
+	slices.SortStableFunc(all, func(a, b doing) int { return a.at.Compare(b.at) })
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(d doing) bool {
+		again := d.run != "" && seen[d.run]
+		seen[d.run] = true
+		return again
+	})
 }
 
 // timesAnew is how often what a step does was done anew after it was undone.

@@ -353,9 +353,12 @@ func TestAttackResetOfAnUndoneCalledRun(t *testing.T) {
 			resetTo(t, l.temporal, string(id), "", "first task")
 			answer("accept")
 			count(3, 2)
-			resetTo(t, l.temporal, string(id), "", "first task")
-			answer("accept")
-			count(3, 2)
+			resetTo(t, l.temporal, string(id), "", "first task") // takes up the called run
+			answer("decline")
+			count(3, 3)
+			resetTo(t, l.temporal, string(id), "", "after the question")
+			answer("decline")
+			count(3, 3)
 			l.replay(t, id)
 		})
 	}
