@@ -27,6 +27,8 @@ TEST     := $(GO) test -count=1 -vet=off
 # processors. The second is of RACED.
 WAITING  := ./internal/quarantine ./internal/runs
 WAITED   := ./internal/backends ./gateway
+# Calls that make resets makes at random.
+RUNS     ?= 70
 # How long the storm of make chaos is.
 TIME     ?= 3m
 # Whole-program tests that start two gateways and two workers on a Temporal with
@@ -57,7 +59,7 @@ COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null)
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: dist help build run test test-waiting test-raced test-stored soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos prod-local figures pictures conformance mcp-conformance histories deployment manifests clean
+.PHONY: dist help build run test test-waiting test-raced test-stored soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos resets prod-local figures pictures conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -92,6 +94,7 @@ test-stored:
 soak: ## Run for an hour what CI runs for minutes: random definitions, chaos, fuzz tests
 	@$(MAKE) --no-print-directory property
 	@$(MAKE) --no-print-directory chaos TIME=5m
+	@$(MAKE) --no-print-directory resets
 	@$(MAKE) --no-print-directory prod-local
 	cd test && PERDURE_TEST_WAITING=5000 PERDURE_TEST_REQUIRE=postgres $(GO) test -count=1 -v -timeout 30m -run '^TestManyWait$$' ./program
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=2m
@@ -168,6 +171,10 @@ conformance: build ## Run the black-box cases of SHARED against bin/perdure dev 
 
 mcp-conformance: servers ## Run the official MCP conformance suite against the gateway and print its score
 	cd test && PERDURE_TEST_REQUIRE=npm $(GO) test -count=1 -v -run 'TestConformance$$' ./program | grep -E '✗|holds now|Total|^ *---|^(ok|FAIL)'
+
+resets: build ## Reset, resume, cancel and kill random runs, and check that a write happens once (SEED=… once more)
+	cd test && $(GO) build -o ../bin/resets ./resets
+	bin/resets -runs $(RUNS) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
 bench: build ## Measure composites of bin/perdure dev beside bare Temporal workflows, in one run
 	cd test && $(GO) build -o ../bin/bench ./bench
