@@ -71,16 +71,20 @@ func (p *parent) reportElicitations(ctx workflow.Context) {
 }
 
 // reportAgain reports how an elicitation stands for which an answer was passed down in vain:
-// since the run above was reset, or this one, that takes another one for open.
+// since the run above was reset, or this one, that takes another one for open. What this run
+// has yet to ask it reports then; it tells only that it was reset, since signals of one task
+// may arrive in another order.
 func (p *parent) reportAgain(ctx workflow.Context, id string) {
 	if p.in.Parent == nil {
 		return
 	}
-	e := Elicitation{ID: id, State: ElicitationDropped}
+	report := ChildReport{}
 	if i := p.elicitations.index(id); i >= 0 {
-		e = *p.elicitations.at(i)
+		report.Elicitation = p.elicitations.at(i)
+	} else if p.in.Continued && !p.in.WasReset {
+		report.Elicitation = &Elicitation{ID: id, State: ElicitationDropped}
 	}
-	p.report(ctx, ChildReport{Elicitation: &e})
+	p.report(ctx, report)
 }
 
 func (p *parent) report(ctx workflow.Context, report ChildReport) {
