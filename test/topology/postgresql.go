@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// PostgreSQLUser is the superuser of every PostgreSQL; it needs no password.
-const PostgreSQLUser = "perdure"
+// superuser is the superuser of every PostgreSQL; it needs no password.
+const superuser = "perdure"
 
 // ErrNoPostgreSQL says that PostgreSQL is not installed.
 var ErrNoPostgreSQL = errors.New("needs PostgreSQL, which .ci/test-deps installs")
@@ -68,7 +68,7 @@ func (s *PostgreSQL) prepare() (err error) {
 	}
 	// Small segments of its log, so that a small disk is enough.
 	data := filepath.Join(s.dir, "data")
-	if err := s.run(context.Background(), "initdb", "-D", data, "-U", PostgreSQLUser, "-A", "trust", "-E", "UTF8", "--no-sync", "--wal-segsize=4"); err != nil {
+	if err := s.run(context.Background(), "initdb", "-D", data, "-U", superuser, "-A", "trust", "-E", "UTF8", "--no-sync", "--wal-segsize=4"); err != nil {
 		return err
 	}
 	host, port, _ := net.SplitHostPort(s.Address)
@@ -84,7 +84,7 @@ func (s *PostgreSQL) prepare() (err error) {
 
 // URL is how to connect to a database of the server; postgres exists.
 func (s *PostgreSQL) URL(database string) string {
-	return "postgres://" + PostgreSQLUser + "@" + s.Address + "/" + database + "?sslmode=disable"
+	return "postgres://" + superuser + "@" + s.Address + "/" + database + "?sslmode=disable"
 }
 
 // Dump writes a database to a file, as a backup does.

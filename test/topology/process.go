@@ -208,9 +208,9 @@ func (p *Process) SignalGroup(signal syscall.Signal) {
 	}
 }
 
-// KillGroup is kill -9 of the process and of all that it has started. It waits
+// killGroup is kill -9 of the process and of all that it has started. It waits
 // for the end.
-func (p *Process) KillGroup() {
+func (p *Process) killGroup() {
 	if p.started() != nil {
 		p.SignalGroup(syscall.SIGKILL)
 		<-p.Ended()
@@ -227,7 +227,7 @@ func (p *Process) End() {
 		_ = p.Signal(p.quit)
 		<-p.Ended()
 	}
-	p.KillGroup()
+	p.killGroup()
 }
 
 // A Transcript keeps what a process prints. It may be used at the same time.

@@ -20,7 +20,7 @@ func NewTemporal(command []string, postgreSQL string) (*Temporal, error) {
 		return nil, err
 	}
 	s := &Temporal{Process{Name: TemporalName, Command: command, Env: []string{
-		"DB=postgres12_pgx", "POSTGRES_SEEDS=" + host, "DB_PORT=" + port, "POSTGRES_USER=" + PostgreSQLUser, "POSTGRES_PWD=none",
+		"DB=postgres12_pgx", "POSTGRES_SEEDS=" + host, "DB_PORT=" + port, "POSTGRES_USER=" + superuser, "POSTGRES_PWD=none",
 		"NUM_HISTORY_SHARDS=4", "BIND_ON_IP=127.0.0.1", "TEMPORAL_BROADCAST_ADDRESS=127.0.0.1", "LOG_LEVEL=error",
 	}}}
 	for _, name := range []string{"FRONTEND_GRPC_PORT", "FRONTEND_HTTP_PORT", "HISTORY_GRPC_PORT", "MATCHING_GRPC_PORT", "WORKER_GRPC_PORT"} {
