@@ -7,7 +7,7 @@ import (
 )
 
 type runsCancelCommand struct {
-	endFlags `embed:"" set:"verb=Cancel" set:"which=open runs"`
+	endFlags `embed:"" set:"ends=Cancel all open runs"`
 }
 
 func (runsCancelCommand) Help() string {

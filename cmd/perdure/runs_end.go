@@ -18,7 +18,7 @@ type endFlags struct {
 
 	ID     string  `arg:"" optional:"" help:"Run ID; any unique part of it works."`
 	Reason string  `help:"Reason to record with the run."`
-	Query  string  `help:"${verb} all ${which} that match this list filter of Temporal, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
+	Query  string  `help:"${ends} that match this list filter of Temporal, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
 	Rate   float64 `help:"With --query: maximum number of runs per second." default:"5"`
 	Limit  int     `help:"With --query: maximum number of runs." default:"1000"`
 	Yes    bool    `short:"y" help:"With --query: do not ask for confirmation."`

@@ -29,7 +29,7 @@ func (o operateFlags) operate(ctx context.Context, c *console, way ending, by fu
 }
 
 type runsReleaseCommand struct {
-	operateFlags `embed:"" set:"verb=Release" set:"which=quarantined runs"`
+	operateFlags `embed:"" set:"ends=Release all quarantined runs"`
 }
 
 func (runsReleaseCommand) Help() string {
@@ -48,7 +48,7 @@ func (r runsReleaseCommand) Run(ctx context.Context, c *console) error {
 }
 
 type runsFailCommand struct {
-	operateFlags `embed:"" set:"verb=Fail" set:"which=quarantined runs"`
+	operateFlags `embed:"" set:"ends=Fail all quarantined runs"`
 }
 
 func (runsFailCommand) Help() string {

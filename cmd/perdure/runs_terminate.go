@@ -7,7 +7,7 @@ import (
 )
 
 type runsTerminateCommand struct {
-	endFlags `embed:"" set:"verb=Terminate" set:"which=open runs"`
+	endFlags `embed:"" set:"ends=Terminate all open runs"`
 }
 
 func (runsTerminateCommand) Help() string {
