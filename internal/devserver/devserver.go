@@ -21,7 +21,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.temporal.io/server/temporal"
@@ -157,23 +159,31 @@ func (s *Server) startTemporal(ctx context.Context, o Options) error {
 func (s *Server) launch(ctx context.Context, o Options) error {
 	construction.Lock()
 	defer construction.Unlock()
-	var err error
-	if s.ports, err = choosePorts(o.Listen); err != nil {
-		return err
-	}
 	main := database(filepath.Join(o.Dir, "temporal.db"), o.Durable)
 	visibility := database(filepath.Join(o.Dir, "visibility.db"), false)
 	if err := prepare(ctx, main, visibility, o); err != nil {
 		return err
 	}
-	err = s.log.guard(func() error {
-		server, err := newServer(main, visibility, s.ports, s.keys, o.SuggestAfter, s.log)
-		if err != nil {
-			return err // beside a server that cannot be stopped
+	var err error
+	for range 5 { // somebody may take a port between finding and opening it
+		if s.ports, err = choosePorts(o.Listen); err != nil {
+			return err
 		}
-		s.server = server
-		return server.Start()
-	})
+		err = s.log.guard(func() error {
+			server, err := newServer(main, visibility, s.ports, s.keys, o.SuggestAfter, s.log)
+			if err != nil {
+				return err // beside a server that cannot be stopped
+			}
+			s.server = server
+			return nil
+		})
+		if err == nil || !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) { // of the log, as text
+			break
+		}
+	}
+	if err == nil {
+		err = s.log.guard(func() error { return s.server.Start() })
+	}
 	if err != nil {
 		return fmt.Errorf("starting Temporal: %w", err)
 	}

@@ -48,7 +48,13 @@ func (l *serverLog) guard(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("the server gave up")
-		defer func() { done <- err }() // runs also when Fatal ends the goroutine
+		defer func() { // runs also when Fatal ends the goroutine, of which sync.OnceValue makes a panic of nil
+			p := recover()
+			if _, ended := p.(*runtime.PanicNilError); p != nil && !ended {
+				panic(p)
+			}
+			done <- err
+		}()
 		err = f()
 	}()
 	var err error
