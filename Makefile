@@ -26,7 +26,7 @@ TEST     := $(GO) test -count=1 -vet=off
 # Packages whose tests mostly wait for servers: more of them run at a time than there are
 # processors. The second is of RACED.
 WAITING  := ./internal/quarantine ./internal/runs
-WAITED   := ./internal/backends ./gateway
+WAITED   := ./internal/backends
 # Calls that make resets makes at random.
 RUNS     ?= 70
 # How long the storm of make chaos is.

@@ -19,7 +19,7 @@ func TestAttackRegistryReaders(t *testing.T) {
 	t.Parallel()
 	kept := perduretest.Must(store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl")))(t)
 	t.Cleanup(kept.Close)
-	bodies := web.NewBodies(8<<20, 20*time.Millisecond)
+	bodies := web.NewBodies(8<<20, time.Second)
 	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) {
 		o.Registry, o.Bodies, o.Quotas.Requests = registry.New(registry.Options{Store: kept}), bodies, 1
 	})
