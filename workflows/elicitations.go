@@ -15,19 +15,15 @@ type elicitations struct {
 	list []Elicitation // in the order of opening
 }
 
-// add adds one, and gives its place in the list.
+// add adds one, and gives its place in the list: that of the one with the same ID, if a
+// called run that was reset asks again.
 func (es *elicitations) add(e Elicitation) int {
-	es.list = append(es.list, e)
-	return len(es.list) - 1
-}
-
-// put adds one, in the place of that with the same ID.
-func (es *elicitations) put(e Elicitation) int {
 	if i := es.index(e.ID); i >= 0 {
 		es.list[i] = e
 		return i
 	}
-	return es.add(e)
+	es.list = append(es.list, e)
+	return len(es.list) - 1
 }
 
 // all is a copy of the list.

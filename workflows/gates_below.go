@@ -50,7 +50,7 @@ func (gs *gates) mirror(ctx workflow.Context, call *called, e Elicitation) {
 		// There is no room for all of it; the called run has the rest.
 		e.Message, e.Schema, e.Call = oneLine(e.Message), nil, nil
 	}
-	index := gs.elicitations.put(e)
+	index := gs.elicitations.add(e)
 	if e.State != ElicitationOpen { // reported out of order
 		gs.board.publishState(ctx)
 		return
