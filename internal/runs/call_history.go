@@ -57,8 +57,10 @@ func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, 
 			did = append(did, made.doings()...)
 		}
 	}
-	if before.Anew = timesAnew(did); step == "" {
+	if step == "" {
 		before.Anew = timesWith(did)
+	} else {
+		before.Anew = timesAnew(did)
 	}
 	return before, nil
 }

@@ -183,8 +183,8 @@ func (s *stepCalls) fate(undone lastMade) callFate {
 	return f
 }
 
-// overcome is the first failure of the call of a script with the key, of which last is the
-// last one, if the script has made the same call at the same place after that, and what this
+// overcome is the first failure of a script's call with the key, whose last attempt is last,
+// if the script has made the same call at the same place after that, and what this
 // did is not undone: made again, the call would do it twice. nil = there is none.
 func (s *stepCalls) overcome(last *madeCall) *madeCall {
 	if last != nil && last.fate != failed {
