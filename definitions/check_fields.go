@@ -43,8 +43,8 @@ func closed(schema map[string]any) bool {
 	return !slices.ContainsFunc([]string{"patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref"}, func(open string) bool { return schema[open] != nil })
 }
 
-// valueTypes are the types of a schema, and of the schemas of which it takes any, but null;
-// nil = it does not say.
+// valueTypes are the types that a schema and its branches allow, but null; nil = it does
+// not say.
 func valueTypes(schema map[string]any) []string {
 	types := slices.Clone(typesOf(schema))
 	for _, branch := range branchesOf(schema) {
@@ -86,7 +86,7 @@ func textsOf(schema map[string]any) (texts []string) {
 	return texts
 }
 
-// branchesOf are the schemas of which a value has one.
+// branchesOf are the alternatives of a schema (anyOf, oneOf).
 func branchesOf(schema map[string]any) (branches []map[string]any) {
 	for _, name := range []string{"anyOf", "oneOf"} {
 		list, _ := schema[name].([]any)

@@ -32,7 +32,7 @@ func newExchange(connected context.Context, c *client, id json.RawMessage, p *pa
 	return &exchange{client: c, response: response{id: id, out: out, status: c.dialect.status}, params: p, release: func() {}, connected: connected}
 }
 
-// failNoTool answers a call of a tool that there is not, or not for this caller.
+// failNoTool answers a call of a tool that does not exist, or that this caller may not see.
 func (x *exchange) failNoTool() {
 	x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
 }

@@ -69,7 +69,7 @@ func admits(x *exchange, m *message, r *http.Request) bool {
 	return r == nil && !m.isCall() && !m.isList() || x.dialect.admits(r, x.params)
 }
 
-// misrouted answers a request of which a header contradicts its body.
+// misrouted answers a request whose headers contradict its body.
 func (rq *requests) misrouted(x *exchange, m *message, r *http.Request) (answered bool) {
 	if r == nil {
 		return false

@@ -36,7 +36,7 @@ type unseenBackends struct {
 	deposits *deposits
 }
 
-// await waits for the backend for lack of which a call has failed, and reports whether it
+// await waits for the backend whose absence made a call fail, and reports whether it
 // has answered, so that the call may be tried again. The backend is tried with what the
 // request brings, as some list their tools only for callers.
 func (n *unseenBackends) await(ctx context.Context, who auth.Identity, err error) bool {

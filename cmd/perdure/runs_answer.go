@@ -117,7 +117,7 @@ func (a runsAnswerCommand) answerOne(ctx context.Context, c *console, rc *runs.C
 	return printDecision(c, a.Output, id, question, decision)
 }
 
-// onlySignedIn says of an elicitation that needs it where and by whom it is answered.
+// onlySignedIn says where an elicitation that needs a sign-in is answered, and by whom.
 func onlySignedIn(e runs.Elicitation) string {
 	switch by := strings.Join(e.Approvers, ", "); {
 	case by == "":

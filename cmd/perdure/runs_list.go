@@ -64,7 +64,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 	return w.Flush()
 }
 
-// none says that there are no such runs and, if no run is of the tool, which tool may be
+// none says that no run matches and, if the tool has no runs at all, which tool may be
 // meant.
 func (l runsListCommand) none(ctx context.Context, c *console, rc *runs.Client) error {
 	if l.Tool == "" {

@@ -48,7 +48,7 @@ func (l *serverLog) guard(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("the server gave up")
-		defer func() { // runs also when Fatal ends the goroutine, of which sync.OnceValue makes a panic of nil
+		defer func() { // runs also when Fatal ends the goroutine, which sync.OnceValue turns into panic(nil)
 			p := recover()
 			if _, ended := p.(*runtime.PanicNilError); p != nil && !ended {
 				panic(p)

@@ -128,8 +128,8 @@ func (s *executor) stop() {
 	}
 }
 
-// refused is the error of a call that a run may not make. Who sends a script is told no
-// more than who calls the tool: that there is none.
+// refused is the error of a call that a run may not make. Who sends a script is told
+// what who calls the tool is told: that there is none.
 func refused(ref workflows.DefinitionRef, d *definitions.Definition) error {
 	switch {
 	case runs.IsSentScript(runs.RunID(ref.RunID)):
