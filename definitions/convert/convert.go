@@ -74,15 +74,14 @@ type converter struct {
 	taken   map[string]bool   // names that variables must not have
 	plain   map[string]bool   // steps that are only a call
 	notes   []string          // for the header
-	out     strings.Builder
-	depth   int // forEach steps around the current one
+	depth   int               // forEach steps around the current one
 
 	reasons      bool // skipped steps give a reason
 	readsReasons bool // a template may read one
 
-	comments []string // for above the next line
-	mark     int      // len(comments) before the current template
-	reason   string   // why the current template has no expression
+	page
+	mark   int    // len(comments) before the current template
+	reason string // why the current template has no expression
 }
 
 func newConverter(program *definitions.Program, tools definitions.Tools) *converter {
@@ -325,16 +324,6 @@ func mostCalls(steps []*definitions.Step) int {
 // pathOf is the path of a step in the definition.
 func (c *converter) pathOf(n *definitions.Node) string {
 	return fmt.Sprintf("steps[%d]", slices.Index(c.program.Steps, n))
-}
-
-func (c *converter) line(indent int, format string, args ...any) {
-	for _, comment := range c.comments {
-		c.out.WriteString(strings.Repeat("    ", indent) + "# " + comment + "\n")
-	}
-	c.comments = nil
-	c.out.WriteString(strings.Repeat("    ", indent))
-	fmt.Fprintf(&c.out, format, args...)
-	c.out.WriteByte('\n')
 }
 
 // runSteps writes the calls of the steps' functions.

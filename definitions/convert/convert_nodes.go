@@ -3,11 +3,8 @@ package convert
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"text/template/parse"
-
-	"github.com/perdure/perdure/definitions/view"
 )
 
 // A piece of a text is literal, or an expression that gives text.
@@ -240,11 +237,4 @@ func (d *translation) cannot(format string, args ...any) (expression, bool) {
 		d.converter.reason = fmt.Sprintf(format, args...)
 	}
 	return expression{}, false
-}
-
-// comment adds a comment above the next line.
-func (c *converter) comment(format string, args ...any) {
-	if text := view.Line(fmt.Sprintf(format, args...)); !slices.Contains(c.comments, text) {
-		c.comments = append(c.comments, text)
-	}
 }

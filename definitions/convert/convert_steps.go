@@ -156,7 +156,7 @@ func (c *converter) script(indent int, n *definitions.Node, d *dot) error {
 		return err
 	}
 	c.line(indent, "def body(data):")
-	c.out.WriteString(starlark.Indent(s.Script, strings.Repeat("    ", indent+1)) + "\n")
+	c.paste(indent+1, s.Script)
 	c.line(indent, "return completed(within(%q, lambda: plain(body(plain(%s))), %s))", stepLimit(s), args.code, d.named())
 	return nil
 }
