@@ -63,7 +63,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 		results: results, relay: r.relay, tree: in.Tree, slots: workflow.NewSemaphore(ctx, maxPending),
 	}
 	r.undo = &undoing{origin: o, journal: r.journal, calls: r.calls, gates: r.gates, sent: r.sent, failures: r.failures, times: map[StepPath]int{}}
-	r.steps = newSteps(steps{origin: o, journal: r.journal, failures: r.failures, elicitations: r.elicitations, undo: r.undo, scripts: r.scripts, board: r.board})
+	r.steps = &steps{origin: o, graph: newGraph(prog), journal: r.journal, failures: r.failures, elicitations: r.elicitations, undo: r.undo, scripts: r.scripts, board: r.board}
 	r.ledger = &ledger{origin: o, journal: r.journal, sent: r.sent, undo: r.undo}
 	r.tie()
 	return r, nil

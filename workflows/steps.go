@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -13,9 +12,10 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Steps are the graph of a run: the state and outcome of each step.
+// Steps take each step of the graph to its end, once those that it depends on have ended.
 type steps struct {
 	*origin
+	*graph
 	journal      *record.Journal
 	failures     *failures
 	elicitations *elicitations
@@ -23,38 +23,16 @@ type steps struct {
 	scripts      *scripts
 	board        *board
 
-	states    map[string]*stepState
-	seen      map[string]any // by ID, what templates see of them
-	ended     int            // that have completed, failed or were skipped
-	unsettled int            // that have not settled
-	skipping  bool           // skip_remaining: nothing new starts
+	skipping bool // skip_remaining: nothing new starts
 
 	// execute executes a step that is due.
 	execute func(ctx workflow.Context, kind StepKind, n *definitions.Node, at place) Outcome
 }
 
-// newSteps makes each step wait for its turn.
-func newSteps(st steps) *steps {
-	st.states, st.seen, st.unsettled = map[string]*stepState{}, map[string]any{}, len(st.program.Steps)
-	pending := definitions.StepScope{Status: string(stepPending)}.Data()
-	for _, n := range st.program.Steps {
-		st.states[n.ID] = &stepState{status: stepPending, waits: len(n.Deps)}
-		st.seen[n.ID] = pending
-	}
-	for _, n := range st.program.Steps {
-		for _, id := range n.Deps {
-			st.states[id].after = append(st.states[id].after, n)
-		}
-	}
-	return &st
-}
-
 // begin starts the steps that depend on none.
 func (st *steps) begin(ctx workflow.Context) {
-	for _, n := range st.program.Steps {
-		if len(n.Deps) == 0 {
-			st.start(ctx, n)
-		}
+	for _, n := range st.first() {
+		st.start(ctx, n)
 	}
 }
 
@@ -62,36 +40,24 @@ func (st *steps) begin(ctx workflow.Context) {
 // that were waiting for it alone: a chain of steps needs one.
 func (st *steps) start(ctx workflow.Context, n *definitions.Node) {
 	workflow.GoNamed(ctx, n.ID, func(ctx workflow.Context) {
-		for n := n; n != nil; n = st.settle(ctx, n) {
+		for n := n; n != nil; n = st.next(ctx, n) {
 			st.take(ctx, n)
 		}
 	})
 }
 
-// settle starts the steps that were waiting for one that has ended alone, all but the
-// first, which it returns; nil = there are none.
-func (st *steps) settle(ctx workflow.Context, n *definitions.Node) (first *definitions.Node) {
-	st.unsettled--
-	ended := st.states[n.ID]
-	st.seen[n.ID] = ended.scope(n).Data()
-	if ended.status != stepStopped {
-		st.ended++
+// next starts the steps that were waiting for one that has ended alone, all but the first,
+// which it returns; nil = there are none.
+func (st *steps) next(ctx workflow.Context, ended *definitions.Node) *definitions.Node {
+	due := st.settle(ended)
+	if len(due) == 0 {
+		return nil
 	}
-	for _, next := range ended.after {
-		s := st.states[next.ID]
-		switch s.waits--; {
-		case s.waits > 0:
-		case first == nil:
-			first = next
-		default:
-			st.start(ctx, next)
-		}
+	for _, n := range due[1:] {
+		st.start(ctx, n)
 	}
-	return first
+	return due[0]
 }
-
-// settled reports whether all steps have settled.
-func (st *steps) settled() bool { return st.unsettled == 0 }
 
 // take takes a step of the graph whose dependencies have settled to its end.
 func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
@@ -111,7 +77,7 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 		return
 	}
 	s.status, s.started = stepRunning, true
-	st.seen[n.ID] = s.scope(n).Data()
+	st.see(n)
 	out := st.attempt(ctx, n, place{path: StepPath(n.ID)})
 	s.status, s.output, s.answer = out.status, out.output, out.answer
 	if out.err != nil {
@@ -257,15 +223,6 @@ func (st *steps) skipped() (skipped []SkippedStep) {
 	return skipped
 }
 
-// shown is where a step is, for a cell of a table.
-func (st *steps) shown(id string) string {
-	s := st.states[id]
-	if s.err == "" {
-		return string(s.status)
-	}
-	return string(s.status) + ": " + oneLine(s.err)
-}
-
 // unfinished names the steps that have not ended, for a message.
 func (st *steps) unfinished() string {
 	var ids []string
@@ -278,18 +235,6 @@ func (st *steps) unfinished() string {
 		return ""
 	}
 	return " in step " + strings.Join(ids, ", ")
-}
-
-// lastOutput is that of the last completed step in the stable order of the graph; null if
-// there is none.
-func (st *steps) lastOutput() (json.RawMessage, error) {
-	order := st.program.Order()
-	for i := len(order) - 1; i >= 0; i-- {
-		if s := st.states[order[i].ID]; s.status == stepCompleted {
-			return template.EncodeValue(s.output)
-		}
-	}
-	return json.RawMessage("null"), nil
 }
 
 // partial adds the outputs of completed steps, and those of calls that scripts have made

@@ -80,7 +80,6 @@ type converter struct {
 	readsReasons bool // a template may read one
 
 	page
-	mark   int    // len(comments) before the current template
 	reason string // why the current template has no expression
 }
 

@@ -13,6 +13,7 @@ import (
 type page struct {
 	out      strings.Builder
 	comments []string // for above the next line
+	mark     int      // len(comments) before the current template
 }
 
 // line writes a line below its comments.
