@@ -8,20 +8,43 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
+// An Advice is what to do about what people write who know other systems. The zero Advice
+// is none.
+type Advice struct {
+	Says  string   // such as "write x"
+	Means []string // keys of the mapping that are meant, and so are not missing in it
+}
+
+// Say is advice in words.
+func Say(words string) Advice { return Advice{Says: words} }
+
+// WriteKey is the advice to write another key of the mapping, with what follows it.
+func WriteKey(key, rest string) Advice { return Advice{"write " + key + rest, []string{key}} }
+
+// notAStep is advice about a mapping that is no step, and lacks nothing of one.
+func notAStep(words string) Advice { return Advice{words, []string{"id", "tool"}} }
+
+// after is the advice as the end of a message.
+func (a Advice) after() string {
+	if a.Says == "" {
+		return ""
+	}
+	return ": " + a.Says
+}
+
 // A KeyAdviser is a struct that Decode reads a mapping into, and that knows what people
 // mean who write keys of other systems.
 type KeyAdviser interface {
-	// AdviseKey says what to write for a key that the mapping does not have, as words that
-	// follow a message, such as ": write x"; "" = not known. It is called when the mapping
+	// AdviseKey is about a key that the mapping does not have. It is called when the mapping
 	// has been read, but for its mistakes.
-	AdviseKey(key string, value *yaml.Node) string
+	AdviseKey(key string, value *yaml.Node) Advice
 }
 
 // A ValueAdviser is the same for values.
 type ValueAdviser interface {
 	// AdviseValue is about a value of another form than its key has, or about an element of
 	// its list; see AdviseKey.
-	AdviseValue(key string, value *yaml.Node) string
+	AdviseValue(key string, value *yaml.Node) Advice
 }
 
 // PlainKey is a key in lower case, without punctuation: one and the same however people
@@ -31,42 +54,47 @@ func PlainKey(key string) string {
 }
 
 // advised are keys of other systems for which there is no key here, as PlainKey has them.
-type advised map[string]string
+type advised map[string]Advice
 
-func (a advised) key(key string) string {
+func (a advised) key(key string) Advice {
 	return a[PlainKey(key)]
 }
 
-const (
-	adviseOrder    = ": a step begins when the steps in its dependsOn have ended; without one, at once"
-	adviseContinue = ": write onError: {action: continue}"
-	adviseEnv      = ": write it in the configuration, where a backend has env and passEnv"
-	adviseShell    = ": perdure runs no commands; call a tool of a backend, or write type: script with a script in Starlark"
-	adviseAnswer   = ": the configuration says who may answer, under authorization.approvers"
-	adviseStart    = ": leave it out; a composite tool runs when a client calls it"
-	adviseFailure  = ": each step has onError, and compensate to undo it"
-	adviseBranch   = ": write a condition in each step, as in condition: '{{eq .params.env \"test\"}}'"
-	adviseBeside   = ": leave it out, and list its steps by themselves; they run side by side unless one depends on another"
-	adviseValues   = ": write parameters with defaults, and compute in templates or in a step of type script"
+var (
+	adviseOrder    = Say("a step begins when the steps in its dependsOn have ended; without one, at once")
+	adviseContinue = WriteKey("onError", ": {action: continue}")
+	adviseEnv      = Say("write it in the configuration, where a backend has env and passEnv")
+	adviseShell    = Say("perdure runs no commands; call a tool of a backend, or write type: script with a script in Starlark")
+	adviseAnswer   = Say("the configuration says who may answer, under authorization.approvers")
+	adviseStart    = Say("leave it out; a composite tool runs when a client calls it")
+	adviseFailure  = Say("each step has onError, and compensate to undo it")
+	adviseBranch   = notAStep("write a condition in each step, as in condition: '{{eq .params.env \"test\"}}'")
+	adviseBeside   = notAStep("leave it out, and list its steps by themselves; they run side by side unless one depends on another")
+	adviseOutput   = Say("the output of a step is .steps.ID.output")
+	adviseTool     = Say("the name of a tool has that of its backend, as in github_create_issue")
+	adviseNothing  = Say("leave it out")
+	adviseForEach  = Say("write a step of type forEach")
+	adviseRetry    = Say("write onError: {action: retry, retryCount: 3} in each step that is to be retried")
+	adviseValues   = WriteKey("parameters", " with defaults, and compute in templates or in a step of type script")
 )
 
 var stepAdvice = advised{
 	"next": adviseOrder, "then": adviseOrder, "transition": adviseOrder, "onsuccess": adviseOrder, "end": adviseOrder, "branches": adviseOrder, "downstream": adviseOrder,
 	"switch": adviseBranch, "case": adviseBranch, "cases": adviseBranch, "match": adviseBranch, "else": adviseBranch, "elseif": adviseBranch, "otherwise": adviseBranch,
 	"continueonerror": adviseContinue, "ignoreerrors": adviseContinue, "ignoreerror": adviseContinue, "allowfailure": adviseContinue, "failonerror": adviseContinue, "continueonfail": adviseContinue,
-	"triggerrule": ": write onError: {action: continue} in the steps that may fail",
-	"retrydelay":  ": write onError: {action: retry, retryCount: 3, retryDelay: 5s}",
-	"retrypolicy": ": write onError: {action: retry, retryCount: 3}",
+	"triggerrule": WriteKey("onError", ": {action: continue} in the steps that may fail"),
+	"retrydelay":  WriteKey("onError", ": {action: retry, retryCount: 3, retryDelay: 5s}"),
+	"retrypolicy": WriteKey("onError", ": {action: retry, retryCount: 3}"),
 	"env":         adviseEnv, "environment": adviseEnv, "secrets": adviseEnv,
 	"run": adviseShell, "shell": adviseShell, "command": adviseShell, "cmd": adviseShell, "bash": adviseShell,
-	"register": ": the output of a step is .steps.ID.output", "outputs": ": the output of a step is .steps.ID.output", "output": ": the output of a step is .steps.ID.output", "resultpath": ": the output of a step is .steps.ID.output",
+	"register": adviseOutput, "outputs": adviseOutput, "output": adviseOutput, "resultpath": adviseOutput,
 	"approvers": adviseAnswer, "assignee": adviseAnswer, "assignees": adviseAnswer, "reviewers": adviseAnswer,
 	"set": adviseValues, "vars": adviseValues, "variables": adviseValues, "assign": adviseValues,
-	"required":    ": write schema: {type: object, properties: {…}, required: […]}",
-	"wait":        ": write for: 5m, or until with a time",
+	"required":    WriteKey("schema", ": {type: object, properties: {…}, required: […]}"),
+	"wait":        WriteKey("for", ": 5m, or until with a time"),
 	"finally":     adviseFailure,
-	"description": ": leave it out, or write metadata: {description: …}", "note": ": leave it out, or write metadata: {note: …}",
-	"server": ": the name of a tool has that of its backend, as in github_create_issue", "backend": ": the name of a tool has that of its backend, as in github_create_issue",
+	"description": Say("leave it out, or write metadata: {description: …}"), "note": Say("leave it out, or write metadata: {note: …}"),
+	"server": adviseTool, "backend": adviseTool,
 }
 
 // waits reports whether a step is one that waits, also by a name that other systems have for
@@ -76,64 +104,64 @@ func (s *Step) waits() bool {
 }
 
 // AdviseKey is that of [KeyAdviser].
-func (s *Step) AdviseKey(key string, value *yaml.Node) string {
+func (s *Step) AdviseKey(key string, value *yaml.Node) Advice {
 	number := value.Kind == yaml.ScalarNode && isNumber(value)
 	switch plain := PlainKey(key); {
 	case plain == "name" && value.Kind == yaml.ScalarNode && slices.Contains([]string{"workflow", "composite", "subworkflow", "composition", "compositetool"}, PlainKey(string(s.Type))):
-		return ": write workflow: " + value.Value
+		return WriteKey("workflow", ": "+value.Value)
 	case plain == "retry" && value.Kind == yaml.MappingNode:
-		return ": write onError: {action: retry, retryCount: 3, retryDelay: 5s}"
+		return WriteKey("onError", ": {action: retry, retryCount: 3, retryDelay: 5s}")
 	case number && slices.Contains([]string{"retries", "retry", "attempts", "maxretries", "maxattempts", "retrycount"}, plain):
-		return fmt.Sprintf(": write onError: {action: retry, retryCount: %s}", value.Value)
+		return WriteKey("onError", fmt.Sprintf(": {action: retry, retryCount: %s}", value.Value))
 	case number && s.waits() && strings.HasPrefix(plain, "second"):
-		return fmt.Sprintf(": write for: %ss", value.Value)
+		return WriteKey("for", fmt.Sprintf(": %ss", value.Value))
 	case number && s.waits() && strings.HasPrefix(plain, "minute"):
-		return fmt.Sprintf(": write for: %sm", value.Value)
+		return WriteKey("for", fmt.Sprintf(": %sm", value.Value))
 	case plain == "name" && s.ID != "" && s.Tool == "" && (s.Type == "" || s.Type == ToolStep):
-		return ": write tool for the name of the tool; the name of a step is its id"
+		return WriteKey("tool", " for the name of the tool; the name of a step is its id")
 	case number && slices.Contains([]string{"timeoutminutes", "timeoutmins"}, plain):
-		return fmt.Sprintf(": write timeout: %sm", value.Value)
+		return WriteKey("timeout", fmt.Sprintf(": %sm", value.Value))
 	case number && slices.Contains([]string{"timeoutseconds", "timeoutsecs", "timeouts"}, plain):
-		return fmt.Sprintf(": write timeout: %ss", value.Value)
+		return WriteKey("timeout", fmt.Sprintf(": %ss", value.Value))
 	}
-	if advice := stepAdvice.key(key); advice != "" {
+	if advice := stepAdvice.key(key); advice.Says != "" {
 		return advice
 	}
 	if slices.Contains([]string{"parallel", "inparallel", "concurrently", "all"}, PlainKey(key)) && value.Kind == yaml.SequenceNode {
 		return adviseBeside
 	}
 	if (key == "options" || key == "choices" || key == "answers") && value.Kind == yaml.SequenceNode {
-		return ": write schema: {type: object, properties: {choice: {type: string, enum: […]}}}"
+		return WriteKey("schema", ": {type: object, properties: {choice: {type: string, enum: […]}}}")
 	}
-	return ""
+	return Advice{}
 }
 
 // GuessKey is what AdviseKey is for keys that no other system is known to have.
-func (s *Step) GuessKey(key string, value *yaml.Node) string {
+func (s *Step) GuessKey(key string, value *yaml.Node) Advice {
 	if value.Kind != yaml.MappingNode || s.Tool != "" {
-		return ""
+		return Advice{}
 	}
-	for i := 0; i < len(value.Content); i += 2 {
-		if slices.Contains([]string{"tool", "call", "uses", "type"}, value.Content[i].Value) {
-			return fmt.Sprintf(": write a step as {id: %s, tool: …, arguments: {…}}", key)
+	for inner := range Members(value) {
+		if slices.Contains([]string{"tool", "call", "uses", "type"}, inner.Value) {
+			return Say(fmt.Sprintf("write a step as {id: %s, tool: …, arguments: {…}}", key))
 		}
 	}
-	return fmt.Sprintf(": write a step as {id: …, tool: %s, arguments: {…}}", key)
+	return Say(fmt.Sprintf("write a step as {id: …, tool: %s, arguments: {…}}", key))
 }
 
 // AdviseValue is that of [ValueAdviser].
-func (s *Step) AdviseValue(key string, value *yaml.Node) string {
+func (s *Step) AdviseValue(key string, value *yaml.Node) Advice {
 	switch {
 	case key == "collection" && value.Kind != yaml.ScalarNode:
-		return ": write it as JSON in quotes, as in '[1, 2]'"
+		return Say("write it as JSON in quotes, as in '[1, 2]'")
 	case (key == "onDecline" || key == "onCancel") && value.Kind == yaml.ScalarNode:
-		return ": write {action: " + meantAnswer(Action(value.Value)) + "}"
+		return Say("write {action: " + meantAnswer(Action(value.Value)) + "}")
 	case key == "arguments" && value.Kind == yaml.SequenceNode:
-		return ": write NAME: VALUE for each, without a dash"
+		return Say("write NAME: VALUE for each, without a dash")
 	case key == "tool" && value.Kind == yaml.SequenceNode:
-		return ": write a step for each tool"
+		return Say("write a step for each tool")
 	}
-	return ""
+	return Advice{}
 }
 
 // KnownKeys are those of steps of its type; of an unknown one, those that all steps have.
@@ -147,45 +175,45 @@ func (s *Step) KnownKeys(all []string) []string {
 
 var definitionAdvice = advised{
 	"on": adviseStart, "triggers": adviseStart, "trigger": adviseStart, "schedule": adviseStart, "scheduleinterval": adviseStart, "cron": adviseStart, "startdate": adviseStart, "start": adviseStart, "startat": adviseStart, "entrypoint": adviseStart,
-	"document": ": leave it out", "dsl": ": leave it out", "specversion": ": leave it out",
+	"document": adviseNothing, "dsl": adviseNothing, "specversion": adviseNothing,
 	"env": adviseEnv, "environment": adviseEnv, "secrets": adviseEnv,
 	"vars": adviseValues, "variables": adviseValues,
-	"retries": ": write onError: {action: retry, retryCount: 3} in each step that is to be retried", "retry": ": write onError: {action: retry, retryCount: 3} in each step that is to be retried", "retrydelay": ": write it in onError of each step that is to be retried",
-	"permissions": ": the configuration says who may call what, under authorization",
-	"concurrency": ": businessKey makes calls that mean the same share one run, and a forEach has maxParallel",
-	"strategy":    ": write a step of type forEach", "matrix": ": write a step of type forEach",
+	"retries": adviseRetry, "retry": adviseRetry, "retrydelay": Say("write it in onError of each step that is to be retried"),
+	"permissions": Say("the configuration says who may call what, under authorization"),
+	"concurrency": Say("businessKey makes calls that mean the same share one run, and a forEach has maxParallel"),
+	"strategy":    adviseForEach, "matrix": adviseForEach,
 	"connections": adviseOrder, "edges": adviseOrder, "dependencies": adviseOrder,
 	"onfailure": adviseFailure, "onerror": adviseFailure, "finally": adviseFailure, "catch": adviseFailure, "errorhandler": adviseFailure,
 }
 
 // AdviseKey is that of [KeyAdviser].
-func (d *Definition) AdviseKey(key string, _ *yaml.Node) string { return definitionAdvice.key(key) }
+func (d *Definition) AdviseKey(key string, _ *yaml.Node) Advice { return definitionAdvice.key(key) }
 
 // AdviseKey is that of [KeyAdviser].
-func (o *Output) AdviseKey(key string, _ *yaml.Node) string {
+func (o *Output) AdviseKey(key string, _ *yaml.Node) Advice {
 	if slices.Contains([]string{"type", "additionalProperties", "$schema"}, key) {
-		return ": leave it out; the output is an object"
+		return Say("leave it out; the output is an object")
 	}
-	return ""
+	return Advice{}
 }
 
 // AdviseKey is that of [KeyAdviser].
-func (p *Property) AdviseKey(key string, _ *yaml.Node) string {
+func (p *Property) AdviseKey(key string, _ *yaml.Node) Advice {
 	if isKeyword(key) {
-		return ": leave it out; an output property has no other keywords of a schema than its type, description and default"
+		return Say("leave it out; an output property has no other keywords of a schema than its type, description and default")
 	}
-	return ""
+	return Advice{}
 }
 
 // AdviseValue is that of [ValueAdviser].
-func (p *Property) AdviseValue(key string, value *yaml.Node) string {
+func (p *Property) AdviseValue(key string, value *yaml.Node) Advice {
 	if key == "value" && value.Kind == yaml.MappingNode {
-		return ": write properties, each with type, description and value"
+		return Say("write properties, each with type, description and value")
 	}
 	if key == "value" && value.Kind == yaml.SequenceNode {
-		return ": write it as JSON in quotes, with templates in it"
+		return Say("write it as JSON in quotes, with templates in it")
 	}
-	return ""
+	return Advice{}
 }
 
 // meantAnswer is the action that follows an answer, which people may call otherwise.

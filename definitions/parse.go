@@ -143,8 +143,8 @@ func isForeign(n *yaml.Node) bool {
 	for i, k := range keys {
 		names[i] = k.Name
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i].Value
+	for named := range Members(n) {
+		key := named.Value
 		switch {
 		case slices.Contains(commonKeys, key):
 		case template.Nearest(key, names) != "" || slices.ContainsFunc(keys, func(k Key) bool {
@@ -168,33 +168,19 @@ func wrapping(n *yaml.Node) string {
 	if has(n, "steps") {
 		return ""
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		inner := n.Content[i+1]
+	for key, inner := range Members(n) {
 		if inner.Kind == yaml.SequenceNode && len(inner.Content) > 0 {
 			inner = inner.Content[0]
 		}
 		if has(inner, "steps") || has(inner, "script") {
-			return n.Content[i].Value
+			return key.Value
 		}
 	}
 	return ""
 }
 
 // has reports whether a mapping has a key.
-func has(n *yaml.Node, key string) bool { return member(n, key) != nil }
-
-// member is the value of a key of a mapping; nil = no such key, or no mapping.
-func member(n *yaml.Node, key string) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
-}
+func has(n *yaml.Node, key string) bool { return Child(n, key) != nil }
 
 func (p *parser) resource(n *yaml.Node) {
 	switch kind := kindOf(n); kind {
@@ -216,7 +202,7 @@ func (p *parser) resource(n *yaml.Node) {
 func (p *parser) server(n *yaml.Node) {
 	tools := n
 	for _, key := range []string{"spec", "config", "compositeTools"} {
-		if tools = member(tools, key); tools == nil {
+		if tools = Child(tools, key); tools == nil {
 			return
 		}
 	}
@@ -250,7 +236,7 @@ func (p *parser) definitionResource(n *yaml.Node) {
 
 // kindOf gives the kind of a mapping.
 func kindOf(n *yaml.Node) string {
-	if kind := member(n, "kind"); kind != nil {
+	if kind := Child(n, "kind"); kind != nil {
 		return kind.Value
 	}
 	return ""

@@ -81,7 +81,7 @@ func documents(data []byte) (roots []*yaml.Node, err error) {
 // resourcesIn are the documents in a document: the items of a list of resources, as kubectl
 // prints them; otherwise itself.
 func resourcesIn(root *yaml.Node) []*yaml.Node {
-	if items := member(root, "items"); items != nil && items.Kind == yaml.SequenceNode && strings.HasSuffix(kindOf(root), "List") {
+	if items := Child(root, "items"); items != nil && items.Kind == yaml.SequenceNode && strings.HasSuffix(kindOf(root), "List") {
 		return items.Content
 	}
 	return []*yaml.Node{root}

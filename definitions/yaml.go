@@ -41,6 +41,7 @@ type decoder struct {
 	faulty    map[string]bool // paths of values that could not be read
 	budget    int             // nodes that may still be visited
 	depth     int
+	unadvised []unadvised  // mistakes in the form of values that say nothing of how to write them
 	following []*yaml.Node // what the aliases on the way here point to
 }
 
@@ -128,7 +129,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	case t == rawMessageType:
 		d.raw(n, v, path)
 	case t == formSchemaType && n.Kind != yaml.MappingNode:
-		d.errorf(n, path, "type", "%s must be a mapping, not %s%s", label(path), describeNode(n), meantMapping(n, t))
+		d.wrongForm(n, path, "a mapping", meantMapping(n, t))
 	case t == formSchemaType, t == orderedJSONType:
 		d.ordered(n, v, path)
 	case reflect.PointerTo(t).Implements(textUnmarshalerType):
@@ -270,7 +271,7 @@ func (d *decoder) member(p pair, v reflect.Value, path string) {
 
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.errorf(n, path, "type", "%s must be a mapping, not %s%s", label(path), describeNode(n), meantMapping(n, v.Type()))
+		d.wrongForm(n, path, "a mapping", meantMapping(n, v.Type()))
 		return
 	}
 	d.place(n, v)
@@ -311,7 +312,7 @@ func (d *decoder) place(n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.errorf(n, path, "type", "%s must be a mapping, not %s%s", label(path), describeNode(n), meantMapping(n, v.Type()))
+		d.wrongForm(n, path, "a mapping", meantMapping(n, v.Type()))
 		return
 	}
 	t := v.Type()
@@ -331,7 +332,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
-		d.errorf(n, path, "type", "%s must be a list, not %s%s", label(path), describeNode(n), meantList(n, v.Type()))
+		d.wrongForm(n, path, "a list", meantList(n, v.Type()))
 		return
 	}
 	t := v.Type()

@@ -25,6 +25,21 @@ func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) 
 	})
 }
 
+// An unadvised mistake is in the form of a value.
+type unadvised struct {
+	node *yaml.Node
+	at   int // among the diagnostics
+}
+
+// wrongForm reports a value that is not what is wanted. advice ends the message; "" = the
+// struct around it may know some.
+func (d *decoder) wrongForm(n *yaml.Node, path, want, advice string) {
+	d.errorf(n, path, "type", "%s must be %s, not %s%s", label(path), want, describeNode(n), advice)
+	if advice == "" && !d.diags.full() {
+		d.unadvised = append(d.unadvised, unadvised{n, len(d.diags) - 1})
+	}
+}
+
 // meantList suggests how to write a value as a list, as the end of a message;
 // "" = no suggestion.
 func meantList(n *yaml.Node, t reflect.Type) string {
@@ -68,9 +83,9 @@ func meantMapping(n *yaml.Node, t reflect.Type) string {
 
 // listedMapping is meantMapping for a list of mappings, by its first one.
 func listedMapping(first *yaml.Node) string {
-	for i := 0; i+1 < len(first.Content); i += 2 {
-		if slices.Contains([]string{"name", "key", "id"}, first.Content[i].Value) && len(first.Content) > 2 {
-			return fmt.Sprintf(": write each below its name, as in {%s: …}", first.Content[i+1].Value)
+	for key, value := range Members(first) {
+		if slices.Contains([]string{"name", "key", "id"}, key.Value) && len(first.Content) > 2 {
+			return fmt.Sprintf(": write each below its name, as in {%s: …}", value.Value)
 		}
 	}
 	return ""

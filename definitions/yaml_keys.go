@@ -69,42 +69,42 @@ func (d *decoder) unknownKey(p pair, keys []Key, v reflect.Value, given map[stri
 		}
 	}
 	near := template.Nearest(p.key, known)
-	advice := ""
+	var advice Advice
 	if adviser, ok := v.Addr().Interface().(KeyAdviser); ok && near == "" {
 		advice = adviser.AdviseKey(p.key, p.value)
 	}
+	end := ""
 	switch {
-	case advice == adviseBeside, advice == adviseBranch:
-		for _, name := range []string{"id", "tool"} { // it is no step, and lacks nothing of one
-			d.faulty[template.AtMember(path, name)] = d.faulty[template.AtMember(path, name)] || !given[name]
-		}
-	case advice != "":
-		word, _, _ := strings.Cut(strings.TrimPrefix(advice, ": write "), " ")
-		if name := strings.TrimRight(word, ":,"); slices.Contains(known, name) && !given[name] {
-			d.faulty[template.AtMember(path, name)] = true // it is not missing
+	case advice.Says != "":
+		end = advice.after()
+		for _, name := range advice.Means {
+			if !given[name] {
+				d.faulty[template.AtMember(path, name)] = true // it is not missing
+			}
 		}
 	case meant != nil && given[meant.Name]:
-		advice = ": write " + meant.Name + ", which is given already"
+		end = ": write " + meant.Name + ", which is given already"
 	case meant != nil:
-		advice = ": write " + meant.Name
+		end = ": write " + meant.Name
 	default:
-		advice, meant = d.otherKey(p, keys, known, near, v, path)
+		end, meant = d.otherKey(p, keys, known, near, v, path)
 	}
-	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s", p.key, in(path), advice)
+	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s", p.key, in(path), end)
 	return meant
 }
 
-// otherKey says what may be meant by a key that no other system is known to have.
-func (d *decoder) otherKey(p pair, keys []Key, known []string, near string, v reflect.Value, path string) (advice string, meant *Key) {
+// otherKey says what may be meant by a key that no other system is known to have, as the
+// end of a message.
+func (d *decoder) otherKey(p pair, keys []Key, known []string, near string, v reflect.Value, path string) (end string, meant *Key) {
 	if i := slices.IndexFunc(keys, func(k Key) bool { return k.Tag.Get("holds") != "" }); i >= 0 && near == "" {
 		d.faulty[template.AtMember(path, keys[i].Name)] = true // it is not missing
 		return ": write it below " + keys[i].Name, nil
 	}
 	if s, ok := v.Addr().Interface().(interface {
-		GuessKey(key string, value *yaml.Node) string
+		GuessKey(key string, value *yaml.Node) Advice
 	}); ok && near == "" {
-		if advice := s.GuessKey(p.key, p.value); advice != "" {
-			return advice, nil
+		if advice := s.GuessKey(p.key, p.value); advice.Says != "" {
+			return advice.after(), nil
 		}
 	}
 	if s, ok := v.Addr().Interface().(interface{ KnownKeys(all []string) []string }); ok {
@@ -120,24 +120,15 @@ func (d *decoder) otherKey(p pair, keys []Key, known []string, near string, v re
 // field decodes the value of a key of a struct, and adds to a mistake in its form what
 // the struct advises.
 func (d *decoder) field(p pair, k Key, v reflect.Value, path string) {
-	before := len(d.diags)
+	before := len(d.unadvised)
 	d.member(p, v.FieldByIndex(k.Index), path)
 	adviser, ok := v.Addr().Interface().(ValueAdviser)
 	if !ok {
 		return
 	}
-	values := []*yaml.Node{p.value}
-	if p.value.Kind == yaml.SequenceNode {
-		values = append(values, p.value.Content...)
-	}
-	for i := before; i < len(d.diags); i++ {
-		found := &d.diags[i]
-		if found.Check != "type" || strings.Contains(found.Message, ": write ") || strings.Contains(found.Message, ": put ") {
-			continue
-		}
-		at := slices.IndexFunc(values, func(n *yaml.Node) bool { return found.Pos == Position{d.file, n.Line, n.Column} })
-		if at >= 0 {
-			found.Message += adviser.AdviseValue(k.Name, values[at])
+	for _, found := range d.unadvised[before:] {
+		if found.node == p.value || p.value.Kind == yaml.SequenceNode && slices.Contains(p.value.Content, found.node) {
+			d.diags[found.at].Message += adviser.AdviseValue(k.Name, found.node).after()
 		}
 	}
 }

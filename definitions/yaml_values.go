@@ -24,7 +24,7 @@ func (d *decoder) scalar(n *yaml.Node, path, want string) bool {
 	case n.Kind == yaml.MappingNode && len(n.Content) == 2 && isBraces(n.Content[0]):
 		d.errorf(n, path, "type", "%s", notText(n.Content[0], label(path)))
 	default:
-		d.errorf(n, path, "type", "%s must be %s, not %s", label(path), want, describeNode(n))
+		d.wrongForm(n, path, want, "")
 	}
 	return false
 }
@@ -48,7 +48,7 @@ func (d *decoder) boolean(n *yaml.Node, v reflect.Value, path string) {
 		v.SetBool(false)
 		return
 	}
-	d.errorf(n, path, "type", "%s must be true or false, not %s", label(path), describeNode(n))
+	d.wrongForm(n, path, "true or false", "")
 }
 
 func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
@@ -63,7 +63,7 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 		whole, ok = yamlInteger(n.Value)
 	}
 	if !ok {
-		d.errorf(n, path, "type", "%s must be a whole number, not %s", label(path), describeNode(n))
+		d.wrongForm(n, path, "a whole number", "")
 		return
 	}
 	switch {
@@ -83,7 +83,7 @@ func (d *decoder) float(n *yaml.Node, v reflect.Value, path string) {
 			return
 		}
 	}
-	d.errorf(n, path, "type", "%s must be a number, not %s", label(path), describeNode(n))
+	d.wrongForm(n, path, "a number", "")
 }
 
 func (d *decoder) raw(n *yaml.Node, v reflect.Value, path string) {

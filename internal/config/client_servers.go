@@ -16,7 +16,7 @@ import (
 
 // isClientFile reports whether a document is such a file.
 func isClientFile(root *yaml.Node) bool {
-	return child(root, "backends") == nil && listOf(root) != nil
+	return definitions.Child(root, "backends") == nil && listOf(root) != nil
 }
 
 // listOf is where a client's file lists servers; nil = nowhere.
@@ -24,12 +24,12 @@ func listOf(root *yaml.Node) *yaml.Node {
 	if list := firstChild(root, "mcpServers", "servers", "context_servers"); list != nil {
 		return list
 	}
-	list := child(root, "mcp")
+	list := definitions.Child(root, "mcp")
 	if list == nil || list.Kind != yaml.MappingNode || len(list.Content) == 0 {
 		return nil
 	}
-	for i := 1; i < len(list.Content); i += 2 {
-		if kind := child(list.Content[i], "type"); kind == nil || kind.Value != "local" && kind.Value != "remote" {
+	for _, server := range definitions.Members(list) {
+		if kind := definitions.Child(server, "type"); kind == nil || kind.Value != "local" && kind.Value != "remote" {
 			return nil
 		}
 	}
@@ -39,7 +39,7 @@ func listOf(root *yaml.Node) *yaml.Node {
 // firstChild is the value of the first of some keys that a mapping has; nil = of none.
 func firstChild(node *yaml.Node, keys ...string) *yaml.Node {
 	for _, key := range keys {
-		if value := child(node, key); value != nil {
+		if value := definitions.Child(node, key); value != nil {
 			return value
 		}
 	}
@@ -55,8 +55,8 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 		l.errorf(positionOf(file, servers), "type", "the servers of a client are a mapping, by name")
 		return nil
 	}
-	for i := 0; i+1 < len(servers.Content); i += 2 {
-		s := clientServer{loader: l, file: file, name: servers.Content[i], node: servers.Content[i+1]}
+	for name, node := range definitions.Members(servers) {
+		s := clientServer{loader: l, file: file, name: name, node: node}
 		if s.node.Kind != yaml.MappingNode {
 			l.errorf(positionOf(file, s.node), "type", "the server %q must be a mapping: write {\"command\": \"…\", \"args\": […]}, or {\"type\": \"http\", \"url\": \"…\"}", s.name.Value)
 			continue
@@ -65,7 +65,7 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is disabled, and left out", s.name.Value)
 			continue
 		}
-		if child(s.node, "settings") != nil && firstChild(s.node, append(urlKeys, "command")...) == nil {
+		if definitions.Child(s.node, "settings") != nil && firstChild(s.node, append(urlKeys, "command")...) == nil {
 			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is an extension of the editor, which names no program, and left out", s.name.Value)
 			continue
 		}
@@ -77,12 +77,12 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 
 // byName gives servers in a list, as Continue has them, as a mapping by name.
 func byName(servers *yaml.Node) *yaml.Node {
-	if servers.Kind != yaml.SequenceNode || slices.ContainsFunc(servers.Content, func(s *yaml.Node) bool { return child(s, "name") == nil }) {
+	if servers.Kind != yaml.SequenceNode || slices.ContainsFunc(servers.Content, func(s *yaml.Node) bool { return definitions.Child(s, "name") == nil }) {
 		return servers
 	}
 	var content []*yaml.Node
 	for _, s := range servers.Content {
-		content = append(content, child(s, "name"), s)
+		content = append(content, definitions.Child(s, "name"), s)
 	}
 	return mapping(servers, content...)
 }
@@ -93,7 +93,7 @@ var urlKeys = []string{"url", "serverUrl", "httpUrl"}
 // noteUnread warns of keys of a server in a client's file that are not taken over.
 func (s clientServer) noteUnread() {
 	warn := func(key string, format string) {
-		if node := child(s.node, key); node != nil {
+		if node := definitions.Child(s.node, key); node != nil {
 			s.loader.reportf(definitions.SeverityWarning, positionOf(s.file, node), "backends", key+" is not read: "+format, s.name.Value)
 		}
 	}
@@ -112,7 +112,7 @@ type clientServer struct {
 
 // is reports whether a key has a value.
 func (s clientServer) is(key, value string) bool {
-	node := child(s.node, key)
+	node := definitions.Child(s.node, key)
 	return node != nil && node.Value == value
 }
 
@@ -124,7 +124,7 @@ func (s clientServer) backend() *yaml.Node {
 	}
 	of := s.flat()
 	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"environment", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"httpUrl", "url"}, {"headers", "headers"}, {"env_vars", "passEnv"}} {
-		if value := child(of, key[0]); value != nil {
+		if value := definitions.Child(of, key[0]); value != nil {
 			content = append(content, scalar(value, key[1]), s.referring(value))
 		}
 	}
@@ -137,15 +137,15 @@ func (s clientServer) backend() *yaml.Node {
 func (s clientServer) flat() *yaml.Node {
 	of := s.node
 	if path, ok := lookup(of, keyPath{"command", "path"}); ok {
-		command := child(of, "command")
+		command := definitions.Child(of, "command")
 		of = mapping(of, append(slices.Clone(command.Content), scalar(path, "command"), path)...)
 	}
 	if headers, ok := lookup(of, keyPath{"requestOptions", "headers"}); ok {
 		of = mapping(of, append(slices.Clone(of.Content), scalar(headers, "headers"), headers)...)
 	}
-	command := child(of, "command")
+	command := definitions.Child(of, "command")
 	words := words(command)
-	if len(words) == 0 || len(words) == 1 && command.Kind == yaml.ScalarNode || child(of, "args") != nil && len(words) > 1 {
+	if len(words) == 0 || len(words) == 1 && command.Kind == yaml.ScalarNode || definitions.Child(of, "args") != nil && len(words) > 1 {
 		return of
 	}
 	args := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: command.Line, Column: command.Column, Content: words[1:]}
@@ -169,12 +169,12 @@ func words(command *yaml.Node) (words []*yaml.Node) {
 // transport is how the server is reached: what the file says, in our words; nil =
 // it follows from command. What has a URL and says nothing is streamable HTTP.
 func (s clientServer) transport() *yaml.Node {
-	kind := child(s.node, "type")
+	kind := definitions.Child(s.node, "type")
 	if kind == nil {
-		kind = child(s.node, "transport")
+		kind = definitions.Child(s.node, "transport")
 	}
 	switch {
-	case kind == nil && child(s.node, "command") == nil:
+	case kind == nil && definitions.Child(s.node, "command") == nil:
 		return scalar(s.node, "streamable-http")
 	case kind == nil:
 		return nil

@@ -22,11 +22,11 @@ func InlineTools(config string, names []string) ([]string, error) {
 	if err := diags.Err(); err != nil {
 		return nil, err
 	}
-	if len(docs) != 1 || child(docs[0], "compositeTools") == nil {
+	if len(docs) != 1 || definitions.Child(docs[0], "compositeTools") == nil {
 		return nil, fmt.Errorf("%s has no compositeTools; publish the files of definitions instead", config)
 	}
 	var texts, there []string
-	nodes, whole := child(docs[0], "compositeTools").Content, definitions.NewText(text)
+	nodes, whole := definitions.Child(docs[0], "compositeTools").Content, definitions.NewText(text)
 	for i, node := range nodes {
 		d, diags := definitions.ParseNode(config, whole, node)
 		if err := diags.Err(); err != nil {
@@ -36,7 +36,7 @@ func InlineTools(config string, names []string) ([]string, error) {
 		if len(names) > 0 && !slices.Contains(names, d.Name) {
 			continue
 		}
-		end := endOf(docs[0], "compositeTools")
+		end := LineAfter(docs[0], "compositeTools")
 		if i+1 < len(nodes) {
 			end = nodes[i+1].Line
 		}
@@ -69,8 +69,8 @@ func alone(text string, node *yaml.Node, end int) string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n") + "\n"
 }
 
-// endOf is the line of the key that follows one of a mapping; 0 = it is the last.
-func endOf(mapping *yaml.Node, key string) int {
+// LineAfter is the line of the key that follows one of a mapping; 0 = it is the last.
+func LineAfter(mapping *yaml.Node, key string) int {
 	for i := 0; i+2 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
 			return mapping.Content[i+2].Line

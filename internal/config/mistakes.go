@@ -68,95 +68,95 @@ var Flags = map[string]string{
 }
 
 // AdviseKey is that of [definitions.KeyAdviser]: it says where the setting of a key belongs.
-func (c *configuration) AdviseKey(key string, _ *yaml.Node) string {
+func (c *configuration) AdviseKey(key string, _ *yaml.Node) definitions.Advice {
 	switch flag := Flags[definitions.PlainKey(key)]; {
 	case key == "mcpServers" || key == "servers":
-		return ": write backends; perdure init FILE writes them so"
+		return definitions.Say("write backends; perdure init FILE writes them so")
 	case key == "definitions":
-		return ": write compositeTools, or name a directory with the flag --definitions"
+		return definitions.WriteKey("compositeTools", ", or name a directory with the flag --definitions")
 	case flag != "":
-		return ": it is set by the flag --" + flag
+		return definitions.Say("it is set by the flag --" + flag)
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseValue is that of [definitions.ValueAdviser].
-func (c *configuration) AdviseValue(key string, value *yaml.Node) string {
+func (c *configuration) AdviseValue(key string, value *yaml.Node) definitions.Advice {
 	if key == "backends" && value.Kind == yaml.MappingNode && len(value.Content) > 0 {
-		return fmt.Sprintf(": write each as - {name: %s, …}", value.Content[0].Value)
+		return definitions.Say(fmt.Sprintf("write each as - {name: %s, …}", value.Content[0].Value))
 	}
 	switch {
 	case key == "aggregation" && value.Kind == yaml.ScalarNode:
-		return ": write {conflictResolution: prefix}"
+		return definitions.Say("write {conflictResolution: prefix}")
 	case key == "scripts" && value.Kind == yaml.ScalarNode:
-		return ": write {agents: true} to let clients send scripts"
+		return definitions.Say("write {agents: true} to let clients send scripts")
 	case key == "compositeTools" && value.Kind == yaml.MappingNode && len(value.Content) > 0:
-		return fmt.Sprintf(": write each as - {name: %s, …}", value.Content[0].Value)
+		return definitions.Say(fmt.Sprintf("write each as - {name: %s, …}", value.Content[0].Value))
 	case key == "compositeTools" && value.Kind == yaml.ScalarNode:
-		return ": name a file or directory of definitions with the flag --definitions"
+		return definitions.Say("name a file or directory of definitions with the flag --definitions")
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseValue is that of [definitions.ValueAdviser].
-func (a *authorization) AdviseValue(key string, value *yaml.Node) string {
+func (a *authorization) AdviseValue(key string, value *yaml.Node) definitions.Advice {
 	if (key == "approvers" || key == "operators") && value.Kind == yaml.ScalarNode {
-		return fmt.Sprintf(`: write {tools: ["*"], subjects: [%s]}`, value.Value)
+		return definitions.Say(fmt.Sprintf(`write {tools: ["*"], subjects: [%s]}`, value.Value))
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseKey is that of [definitions.KeyAdviser].
-func (a *incomingAuth) AdviseKey(key string, _ *yaml.Node) string {
+func (a *incomingAuth) AdviseKey(key string, _ *yaml.Node) definitions.Advice {
 	if slices.Contains([]string{"issuer", "audience", "clientid", "jwksurl", "jwksuri"}, definitions.PlainKey(key)) {
-		return ": write it under oidc"
+		return definitions.Say("write it under oidc")
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseKey is that of [definitions.KeyAdviser].
-func (a *approvals) AdviseKey(key string, _ *yaml.Node) string {
+func (a *approvals) AdviseKey(key string, _ *yaml.Node) definitions.Advice {
 	if key == "approvers" || key == "operators" {
-		return ": write it under authorization"
+		return definitions.Say("write it under authorization")
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseKey is that of [definitions.KeyAdviser].
-func (b *backend) AdviseKey(key string, value *yaml.Node) string {
+func (b *backend) AdviseKey(key string, value *yaml.Node) definitions.Advice {
 	switch {
 	case b.Name == "" && value.Kind == yaml.MappingNode:
-		return fmt.Sprintf(": write {name: %s, …}", key)
+		return definitions.Say(fmt.Sprintf("write {name: %s, …}", key))
 	case key == "disabled" || key == "enabled":
-		return ": leave the backend out instead"
+		return definitions.Say("leave the backend out instead")
 	case (key == "tools" || key == "include" || key == "exclude" || key == "filter") && value.Kind == yaml.SequenceNode && !slices.ContainsFunc(value.Content, func(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }):
-		return fmt.Sprintf(": which tools clients see is written under aggregation.tools, as in {workload: %s, filter: [TOOL]}", b.Name)
+		return definitions.Say(fmt.Sprintf("which tools clients see is written under aggregation.tools, as in {workload: %s, filter: [TOOL]}", b.Name))
 	case key == "image" && value.Kind == yaml.ScalarNode:
-		return fmt.Sprintf(": write command: docker, and args: [run, -i, --rm, %s]", value.Value)
+		return definitions.WriteKey("command", fmt.Sprintf(": docker, and args: [run, -i, --rm, %s]", value.Value))
 	case slices.Contains([]string{"ratelimit", "rps", "qps", "rate", "maxconcurrent", "concurrency"}, definitions.PlainKey(key)):
-		return ": write it under limits, as in limits: {rate: 10/s, concurrency: 4}"
+		return definitions.Say("write it under limits, as in limits: {rate: 10/s, concurrency: 4}")
 	case slices.Contains([]string{"retries", "retry", "maxretries"}, definitions.PlainKey(key)):
-		return ": leave it out; steps have onError, and what may be repeated is repeated"
+		return definitions.Say("leave it out; steps have onError, and what may be repeated is repeated")
 	case key == "envFile":
-		return ": set its variables for perdure itself, and name them under passEnv"
+		return definitions.Say("set its variables for perdure itself, and name them under passEnv")
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseValue is that of [definitions.ValueAdviser]. Words of env and headers are not repeated:
 // they may be secret.
-func (b *backend) AdviseValue(key string, value *yaml.Node) string {
+func (b *backend) AdviseValue(key string, value *yaml.Node) definitions.Advice {
 	switch {
 	case key == "effects" && value.Kind == yaml.ScalarNode:
-		return fmt.Sprintf(`: write {tool: "*", class: %s}`, value.Value)
+		return definitions.Say(fmt.Sprintf(`write {tool: "*", class: %s}`, value.Value))
 	case key == "effects" && value.Kind == yaml.MappingNode && len(value.Content) > 1:
-		return fmt.Sprintf(": write each as - {tool: %q, class: %s}", value.Content[0].Value, value.Content[1].Value)
+		return definitions.Say(fmt.Sprintf("write each as - {tool: %q, class: %s}", value.Content[0].Value, value.Content[1].Value))
 	case key == "command" && value.Kind == yaml.SequenceNode && len(value.Content) > 0:
-		return fmt.Sprintf(": write command: %s, and the others under args", value.Content[0].Value)
+		return definitions.Say(fmt.Sprintf("write command: %s, and the others under args", value.Content[0].Value))
 	case key == "env" && value.Kind != yaml.MappingNode:
-		return ": write {NAME: value}, and under passEnv the names of variables that are taken over"
+		return definitions.Say("write {NAME: value}, and under passEnv the names of variables that are taken over")
 	case key == "headers" && value.Kind != yaml.MappingNode:
-		return ": write {Name: value}"
+		return definitions.Say("write {Name: value}")
 	}
-	return ""
+	return definitions.Advice{}
 }

@@ -57,16 +57,16 @@ func (l *loader) server(file string, doc *yaml.Node) *yaml.Node {
 	if headers, ok := lookup(doc, keyPath{"spec", "passthroughHeaders"}); ok {
 		root = with(root, "passthroughHeaders", headers)
 	}
-	if auth, ok := lookup(doc, keyPath{"spec", "outgoingAuth"}); ok && (child(auth, "default") != nil || child(auth, "backends") != nil) {
+	if auth, ok := lookup(doc, keyPath{"spec", "outgoingAuth"}); ok && (definitions.Child(auth, "default") != nil || definitions.Child(auth, "backends") != nil) {
 		l.reportf(definitions.SeverityWarning, positionOf(file, auth), "auth", "spec.outgoingAuth refers to what only a cluster knows, so backends get no credentials from it; write outgoingAuth under spec.config")
 	}
 	auth, ok := lookup(doc, keyPath{"spec", "incomingAuth"})
-	if !ok || child(root, "incomingAuth") != nil {
+	if !ok || definitions.Child(root, "incomingAuth") != nil {
 		return root
 	}
 	kind, _ := lookup(auth, keyPath{"type"})
 	inline, hasPolicies := lookup(auth, keyPath{"authzConfig", "inline"})
-	if kind.Value != "anonymous" || child(auth, "authzConfig") != nil && !hasPolicies {
+	if kind.Value != "anonymous" || definitions.Child(auth, "authzConfig") != nil && !hasPolicies {
 		l.errorf(positionOf(file, auth), "auth", "spec.incomingAuth refers to what only a cluster knows, so nothing is served that it protects; write incomingAuth under spec.config, such as {type: oidc, oidc: {issuer: URL, audience: NAME}}")
 		return nil
 	}
@@ -80,14 +80,14 @@ func (l *loader) server(file string, doc *yaml.Node) *yaml.Node {
 
 // with gives a mapping in which a key has a value, and no other one.
 func with(root *yaml.Node, key string, value *yaml.Node) *yaml.Node {
-	content := slices.Clone(root.Content)
-	for i := 0; i+1 < len(content); i += 2 {
-		if content[i].Value == key {
-			content = slices.Delete(content, i, i+2)
-			break
+	all := mapping(root)
+	for k, v := range definitions.Members(root) {
+		if k.Value != key {
+			all.Content = append(all.Content, k, v)
 		}
 	}
-	return mapping(root, append(content, scalar(value, key), value)...)
+	all.Content = append(all.Content, scalar(value, key), value)
+	return all
 }
 
 // mapping and scalar make nodes that are placed where another one is.

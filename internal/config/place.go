@@ -37,35 +37,13 @@ func (p keyPath) String() string {
 // exists and false.
 func lookup(node *yaml.Node, p keyPath) (*yaml.Node, bool) {
 	for _, step := range p {
-		next := child(node, step)
+		next := definitions.Child(node, step)
 		if next == nil {
 			return node, false
 		}
 		node = next
 	}
 	return node, true
-}
-
-func child(node *yaml.Node, step any) *yaml.Node {
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	switch step := step.(type) {
-	case int:
-		if node.Kind == yaml.SequenceNode && step < len(node.Content) {
-			return node.Content[step]
-		}
-	case string:
-		if node.Kind != yaml.MappingNode {
-			return nil
-		}
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			if node.Content[i].Value == step {
-				return node.Content[i+1]
-			}
-		}
-	}
-	return nil
 }
 
 // documents gives the root of each YAML document of a file that is not empty; of TOML,
@@ -110,16 +88,16 @@ func IsConfiguration(file string, data []byte) bool {
 		return true
 	}
 	for _, key := range []string{"kind", "steps", "script", "scriptFile"} {
-		if child(docs[0], key) != nil {
+		if definitions.Child(docs[0], key) != nil {
 			return false
 		}
 	}
-	return slices.ContainsFunc(ownKeys(), func(key string) bool { return child(docs[0], key) != nil })
+	return slices.ContainsFunc(ownKeys(), func(key string) bool { return definitions.Child(docs[0], key) != nil })
 }
 
 // isServer says whether a document is a VirtualMCPServer, whose spec.config counts.
 func isServer(doc *yaml.Node) bool {
-	kind := child(doc, "kind")
+	kind := definitions.Child(doc, "kind")
 	return kind != nil && kind.Value == definitions.ServerKind
 }
 

@@ -69,21 +69,21 @@ func listsServers(file string, data []byte) bool {
 		case isClientFile(root):
 			return !isYAML(file)
 		}
-		return child(root, "backends").Kind == yaml.SequenceNode
+		return definitions.Child(root, "backends").Kind == yaml.SequenceNode
 	})
 }
 
 // serversOf gives the part of a document that lists servers, in the form of a
 // configuration or of a client's file; nil = it has none.
 func serversOf(doc *yaml.Node) *yaml.Node {
-	if kind := child(doc, "kind"); kind != nil {
+	if kind := definitions.Child(doc, "kind"); kind != nil {
 		root, ok := lookup(doc, keyPath{"spec", "config"})
 		if kind.Value != definitions.ServerKind || !ok {
 			return nil
 		}
 		doc = root
 	}
-	if isClientFile(doc) || child(doc, "backends") != nil {
+	if isClientFile(doc) || definitions.Child(doc, "backends") != nil {
 		return doc
 	}
 	return nil
@@ -146,9 +146,9 @@ func (l *loader) noteLeft(file string, root *yaml.Node) {
 		}
 	}
 	var left []string
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if key := root.Content[i].Value; !slices.Contains(silent, key) {
-			left = append(left, key)
+	for key := range definitions.Members(root) {
+		if !slices.Contains(silent, key.Value) {
+			left = append(left, key.Value)
 		}
 	}
 	if len(left) > 0 {
@@ -159,9 +159,9 @@ func (l *loader) noteLeft(file string, root *yaml.Node) {
 // servers reads the backends of a configuration, with their strategies.
 func (l *loader) servers(file string, root *yaml.Node) (servers []*Server) {
 	only := mapping(root)
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if key := root.Content[i]; key.Value == "backends" || key.Value == "outgoingAuth" {
-			only.Content = append(only.Content, key, root.Content[i+1])
+	for key, value := range definitions.Members(root) {
+		if key.Value == "backends" || key.Value == "outgoingAuth" {
+			only.Content = append(only.Content, key, value)
 		}
 	}
 	var c configuration

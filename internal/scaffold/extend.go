@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/config"
 )
 
 // ErrByHand is in the chain of errors of Extend where a configuration is written in a
@@ -26,7 +27,7 @@ func Extend(text string, s *Server, effects []Proposal) (string, error) {
 		return "", fmt.Errorf("a backend %s is already there; choose another name, or remove it first", s.Name)
 	}
 	indent := "  "
-	if list := valueOf(root, "backends"); list != nil && len(list.Content) > 0 {
+	if list := definitions.Child(root, "backends"); list != nil && len(list.Content) > 0 {
 		indent = strings.Repeat(" ", list.Column-1)
 	}
 	extended, err := insert(text, root, "backends", s.Entry(indent, effects, ""))
@@ -61,7 +62,7 @@ func insert(text string, root *yaml.Node, key, lines string) (string, error) {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	value := valueOf(root, key)
+	value := definitions.Child(root, key)
 	switch {
 	case root.Style&yaml.FlowStyle != 0:
 		return "", fmt.Errorf("the file is written in braces: %w", ErrByHand)
@@ -80,7 +81,7 @@ func insert(text string, root *yaml.Node, key, lines string) (string, error) {
 		return strings.Join(all[:at], "") + lines + strings.Join(all[at:], ""), nil
 	}
 	end := len(all)
-	if next := lineAfter(root, key); next > 0 {
+	if next := config.LineAfter(root, key); next > 0 {
 		end = next - 1
 	}
 	for end > at && isFiller(all[end-1]) {
@@ -100,7 +101,7 @@ func extendAuth(text string, s *Server) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	auth := valueOf(root, "outgoingAuth")
+	auth := definitions.Child(root, "outgoingAuth")
 	if auth == nil || len(auth.Content) == 0 {
 		return insert(text, root, "outgoingAuth", "  backends:\n"+s.authentication())
 	}
@@ -121,42 +122,22 @@ func checkExtended(before, after, name string) error {
 }
 
 func backendNames(root *yaml.Node) (names []string) {
-	list := valueOf(root, "backends")
+	list := definitions.Child(root, "backends")
 	if list == nil {
 		return nil
 	}
 	for _, entry := range list.Content {
-		if name := valueOf(entry, "name"); name != nil {
+		if name := definitions.Child(entry, "name"); name != nil {
 			names = append(names, name.Value)
 		}
 	}
 	return names
 }
 
-// valueOf gives the value of a key; nil = the mapping has none.
-func valueOf(mapping *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i+1]
-		}
-	}
-	return nil
-}
-
 func keyLine(mapping *yaml.Node, key string) int {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i].Line
-		}
-	}
-	return 0
-}
-
-// lineAfter is the line of the key that follows one; 0 = it is the last.
-func lineAfter(mapping *yaml.Node, key string) int {
-	for i := 0; i+3 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i+2].Line
+	for k := range definitions.Members(mapping) {
+		if k.Value == key {
+			return k.Line
 		}
 	}
 	return 0

@@ -258,31 +258,11 @@ func (p *parser) order(c *Case, pos definitions.Position, order string) {
 func (c *Case) at(path ...any) definitions.Position {
 	node := c.node
 	for _, step := range path {
-		next := childOf(node, step)
+		next := definitions.Child(node, step)
 		if next == nil {
 			break
 		}
 		node = next
 	}
 	return definitions.Position{File: c.Pos.File, Line: node.Line, Column: node.Column}
-}
-
-// childOf gives the value under a key or an index; nil = none.
-func childOf(node *yaml.Node, step any) *yaml.Node {
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	switch step := step.(type) {
-	case string:
-		for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
-			if node.Content[i].Value == step {
-				return node.Content[i+1]
-			}
-		}
-	case int:
-		if node.Kind == yaml.SequenceNode && step < len(node.Content) {
-			return node.Content[step]
-		}
-	}
-	return nil
 }

@@ -209,8 +209,8 @@ func (p *parser) syntaxError(pos definitions.Position, err error) {
 
 // isDefinition reports whether a document is what is to be tested.
 func isDefinition(root *yaml.Node) bool {
-	for i := 0; root.Kind == yaml.MappingNode && i < len(root.Content); i += 2 {
-		switch root.Content[i].Value {
+	for key := range definitions.Members(root) {
+		switch key.Value {
 		case "definition", "library", "cases":
 			return false
 		case "steps", "script", "spec":

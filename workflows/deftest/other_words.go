@@ -4,45 +4,47 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 // AdviseValue is that of [definitions.ValueAdviser].
-func (c *caseFile) AdviseValue(key string, value *yaml.Node) string {
+func (c *caseFile) AdviseValue(key string, value *yaml.Node) definitions.Advice {
 	if key == "answers" && value.Kind == yaml.MappingNode && len(value.Content) > 0 {
-		return fmt.Sprintf(": write each as {step: %s, action: accept, content: {…}}", value.Content[0].Value)
+		return definitions.Say(fmt.Sprintf("write each as {step: %s, action: accept, content: {…}}", value.Content[0].Value))
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseKey is that of [definitions.KeyAdviser].
-func (e *expectation) AdviseKey(key string, value *yaml.Node) string {
+func (e *expectation) AdviseKey(key string, value *yaml.Node) definitions.Advice {
 	switch key {
 	case "status", "state", "success", "ok":
-		return ": leave it out; a run must complete unless error says how it fails"
+		return definitions.Say("leave it out; a run must complete unless error says how it fails")
 	case "steps":
-		return ": write completed, failed and skipped, each a list of steps"
+		return definitions.WriteKey("completed", ", failed and skipped, each a list of steps")
 	case "fails", "failure":
-		return ": write error: {step: ID, message: TEXT}"
+		return definitions.WriteKey("error", ": {step: ID, message: TEXT}")
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseValue is that of [definitions.ValueAdviser].
-func (e *expectation) AdviseValue(key string, value *yaml.Node) string {
+func (e *expectation) AdviseValue(key string, value *yaml.Node) definitions.Advice {
 	if key == "error" && value.Kind == yaml.ScalarNode {
-		return ": write {message: TEXT}, or {step: ID}"
+		return definitions.Say("write {message: TEXT}, or {step: ID}")
 	}
-	return ""
+	return definitions.Advice{}
 }
 
 // AdviseKey is that of [definitions.KeyAdviser]. What is no key of a response is meant to be a
 // member of the output.
-func (r *response) AdviseKey(key string, _ *yaml.Node) string {
+func (r *response) AdviseKey(key string, _ *yaml.Node) definitions.Advice {
 	switch key {
 	case "output", "result", "returns", "value", "json", "data":
-		return ": write structured"
+		return definitions.WriteKey("structured", "")
 	case "delay", "latency":
-		return ": write after"
+		return definitions.WriteKey("after", "")
 	}
-	return fmt.Sprintf(": write structured: {%s: …}", key)
+	return definitions.WriteKey("structured", fmt.Sprintf(": {%s: …}", key))
 }

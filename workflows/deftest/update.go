@@ -96,13 +96,13 @@ func holds(data []byte, want any) bool {
 func resultPair(doc *yaml.Node, index int) (expect, key, value *yaml.Node, err error) {
 	node := doc.Content[0]
 	for _, step := range []any{"cases", index, "expect"} {
-		if node = childOf(node, step); node == nil {
+		if node = definitions.Child(node, step); node == nil {
 			return nil, nil, nil, fmt.Errorf("there is no %v", step)
 		}
 	}
-	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == "result" {
-			return node, node.Content[i], node.Content[i+1], nil
+	for key, value := range definitions.Members(node) {
+		if key.Value == "result" {
+			return node, key, value, nil
 		}
 	}
 	return nil, nil, nil, errors.New("there is no result")
@@ -223,11 +223,10 @@ func revisedMapping(old *yaml.Node, value map[string]any) *yaml.Node {
 	node := *old
 	node.Content = nil
 	had := map[string]bool{}
-	for i := 0; i+1 < len(old.Content); i += 2 {
-		key := old.Content[i]
+	for key, was := range definitions.Members(old) {
 		if v, stays := value[key.Value]; stays {
 			had[key.Value] = true
-			node.Content = append(node.Content, key, revised(old.Content[i+1], v))
+			node.Content = append(node.Content, key, revised(was, v))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(value)) {
