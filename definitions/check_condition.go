@@ -43,7 +43,7 @@ func (c *templateCheck) parameterDecides(n node, t *template.Template) {
 	name := refs[0].Path[0]
 	properties, _ := c.def.Parameters["properties"].(map[string]any)
 	schema, _ := properties[name].(map[string]any)
-	types := typesOf(schema)
+	types := template.TypesOf(schema)
 	values, limited := schema["enum"].([]any)
 	switch {
 	case len(types) == 0 || slices.Contains(types, "boolean"):

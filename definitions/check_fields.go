@@ -46,7 +46,7 @@ func closed(schema map[string]any) bool {
 // valueTypes are the types that a schema and its branches allow, but null; nil = it does
 // not say.
 func valueTypes(schema map[string]any) []string {
-	types := slices.Clone(typesOf(schema))
+	types := template.TypesOf(schema)
 	for _, branch := range branchesOf(schema) {
 		of := valueTypes(branch)
 		if of == nil && !onlyNull(branch) {

@@ -97,20 +97,32 @@ var foreignNames = map[string][]string{
 // foreignName says what may be meant by a name that nothing has, as words that follow a
 // message; "" = not known.
 func (c *subject) foreignName(n node, name string) string {
+	if of := c.meansData(n, name); of != "" {
+		return fmt.Sprintf(": write data[%q]", of)
+	}
 	root, member, _ := strings.Cut(name, ".")
-	params := c.dataNames(n)
 	switch {
 	case root == "tools" && member != "":
 		return ": write " + member
-	case member == "" && slices.Contains(params, root):
-		return fmt.Sprintf(": write data[%q]", root)
-	case slices.Contains([]string{"params", "inputs", "args", "arguments", "kwargs", "parameters", "event", "payload"}, root):
-		return fmt.Sprintf(": write data[%q]", cmp.Or(member, "NAME"))
 	case root == "steps":
 		return ": a script has no steps; keep what a call gives in a variable"
 	}
 	if meant := meantBy(foreignNames, root); meant != "" {
 		return ": write " + meant
+	}
+	return ""
+}
+
+// meansData is the member of data that may be meant by a name that nothing has; "" = none.
+func (c *subject) meansData(n node, name string) string {
+	root, member, _ := strings.Cut(name, ".")
+	switch {
+	case root == "tools" && member != "":
+		return ""
+	case member == "" && slices.Contains(c.dataNames(n), root):
+		return root
+	case slices.Contains([]string{"params", "inputs", "args", "arguments", "kwargs", "parameters", "event", "payload"}, root):
+		return cmp.Or(member, "NAME")
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
 			c.report(at, pos, SeverityError, "script-load", "%s", callsAtLoading)
 		case call.computed() && len(n.step.Tools) == 0:
 			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
-		case isTool && call.Value && !c.isTool(call.name) && strings.HasPrefix(c.foreignName(n, call.name), ": write data["): // whatever tools there are
+		case isTool && call.Value && !c.isTool(call.name) && c.meansData(n, call.name) != "": // whatever tools there are
 			c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable%s", n.label, call.name, c.foreignName(n, call.name))
 		case isTool && call.name != "" && c.tools != nil:
 			c.scriptCall(n, names, call, pos)
@@ -168,7 +168,7 @@ func (a *scriptArguments) types(schema map[string]any) {
 // value checks a literal against its schema.
 func (a *scriptArguments) value(name string, value any, schema map[string]any) {
 	schema = template.Resolved(a.schema, schema)
-	types := typesOf(schema)
+	types := template.TypesOf(schema)
 	fits := len(types) == 0
 	for _, typ := range types {
 		fits = fits || template.IsKind(value, typ)

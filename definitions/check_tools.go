@@ -214,7 +214,7 @@ func (c *callCheck) literal(n toolCall, at string, value any, schema map[string]
 		}
 		return
 	}
-	types := typesOf(schema)
+	types := template.TypesOf(schema)
 	fits := func(typ string) bool { return template.IsKind(value, typ) || readsAs(value, typ) }
 	switch {
 	case holdsTemplate(value):
@@ -246,22 +246,6 @@ func notAmong(value any, schema map[string]any) (written, allowed string) {
 		written = template.Excerpt(text)
 	}
 	return written, valueList(enum)
-}
-
-func typesOf(schema map[string]any) []string {
-	switch typ := schema["type"].(type) {
-	case string:
-		return []string{typ}
-	case []any:
-		var types []string
-		for _, t := range typ {
-			if name, ok := t.(string); ok {
-				types = append(types, name)
-			}
-		}
-		return types
-	}
-	return nil
 }
 
 // readsAs reports whether a text can become a value of a type, such as "5" an integer.

@@ -221,7 +221,7 @@ func (n *noter) parameter(r read, name string) {
 	if !ok || n.once("parameter "+name) {
 		return
 	}
-	types := typesOf(schema)
+	types := template.TypesOf(schema)
 	if slices.Contains(types, "integer") || slices.Contains(types, "number") {
 		n.readf(r, SeverityNote, "numbers", "parameter %q is a number, and exact; ToolHive prints it with an exponent from 1000000 on (1e+06) and does not compare it with integers", name)
 	}

@@ -73,92 +73,39 @@ func readArguments(text string, in io.Reader) (json.RawMessage, error) {
 
 // An objectSchema is the JSON Schema of a tool's arguments.
 type objectSchema struct {
-	raw  json.RawMessage
-	root map[string]any
+	root  map[string]any
+	place template.Schema
 }
 
-func schemaObject(raw json.RawMessage) (*objectSchema, error) {
-	s := &objectSchema{raw: raw, root: map[string]any{}}
+func schemaObject(raw json.RawMessage) (s objectSchema, err error) {
 	if len(raw) == 0 {
 		return s, nil
 	}
 	value, err := template.DecodeValue(raw)
 	if err != nil {
-		return nil, fmt.Errorf("reading the tool's schema: %w", err)
+		return s, fmt.Errorf("reading the tool's schema: %w", err)
 	}
-	if root, ok := value.(map[string]any); ok {
-		s.root = root
-	}
-	return s, nil
-}
-
-func (s *objectSchema) properties() map[string]any {
-	properties, _ := s.root["properties"].(map[string]any)
-	return properties
-}
-
-// property gives the schema of a property; references inside the schema are
-// followed.
-func (s *objectSchema) property(name string) map[string]any {
-	property, _ := s.properties()[name].(map[string]any)
-	return template.Resolved(s.root, property)
+	s.root, _ = value.(map[string]any)
+	s.place, err = template.SchemaOf(raw)
+	return s, err
 }
 
 // argument gives the value of a parameter that is written as text.
-func (s *objectSchema) argument(name, text string) (json.RawMessage, error) {
-	if _, known := s.properties()[name]; !known && s.root["additionalProperties"] != true {
-		names := slices.Sorted(maps.Keys(s.properties()))
+func (s objectSchema) argument(name, text string) (json.RawMessage, error) {
+	properties, _ := s.root["properties"].(map[string]any)
+	if _, known := properties[name]; !known && s.root["additionalProperties"] != true {
+		names := slices.Sorted(maps.Keys(properties))
 		if len(names) == 0 {
 			return nil, fmt.Errorf("unknown parameter %q; the tool takes none", name)
 		}
 		return nil, fmt.Errorf("unknown parameter %q; known parameters: %s", name, strings.Join(names, ", "))
 	}
-	types := s.types(s.property(name), 0)
+	types := s.place.Property(name).Kinds()
 	value, err := typed(types, text)
 	if err != nil {
 		return nil, fmt.Errorf("parameter %s: %v%s", name, err, inQuotes(name, types))
 	}
 	return value, nil
-}
-
-// types are those that a schema allows, in its order; nil = any.
-func (s *objectSchema) types(schema map[string]any, depth int) []string {
-	schema = template.Resolved(s.root, schema)
-	switch t := schema["type"].(type) {
-	case string:
-		return []string{t}
-	case []any:
-		return typeNames(t)
-	}
-	for _, key := range []string{"anyOf", "oneOf"} {
-		var types []string
-		options, _ := schema[key].([]any)
-		for _, option := range options {
-			if sub, ok := option.(map[string]any); ok && depth < 10 {
-				types = append(types, s.types(sub, depth+1)...)
-			}
-		}
-		if types != nil {
-			return types
-		}
-	}
-	if options, ok := schema["enum"].([]any); ok && !slices.ContainsFunc(options, func(v any) bool { _, text := v.(string); return !text }) {
-		return []string{"string"}
-	}
-	if _, ok := schema["const"].(string); ok {
-		return []string{"string"}
-	}
-	return nil
-}
-
-func typeNames(list []any) []string {
-	var names []string
-	for _, t := range list {
-		if name, ok := t.(string); ok {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 var (
@@ -234,7 +181,7 @@ func describeTypes(types []string) string {
 
 // validate checks arguments against the schema, as the server will. A schema
 // that cannot be read is left to the server.
-func (s *objectSchema) validate(arguments json.RawMessage) error {
+func (s objectSchema) validate(arguments json.RawMessage) error {
 	tool := definitions.Definition{Parameters: s.root}
 	var wrong *definitions.ArgumentsError
 	if _, err := tool.Arguments(arguments); errors.As(err, &wrong) {

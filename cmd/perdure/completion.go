@@ -251,7 +251,7 @@ func (at cursor) argumentsOf(ctx context.Context, server serverFlags) (found []c
 		return nil
 	}
 	for _, p := range parameters(tools[i].InputSchema) {
-		found = append(found, candidate{p.Name + "=", p.Description})
+		found = append(found, candidate{p.Name + "=", p.description()})
 	}
 	return found
 }

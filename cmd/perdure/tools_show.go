@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/service"
 )
@@ -111,107 +112,65 @@ func also(original, name string) string {
 type parameter struct {
 	Name     string
 	Required bool
-
-	parameterSchema
+	schema   map[string]any
+	kinds    []string // of the values that are allowed; nil = any
 }
 
-// A parameterSchema is what is shown of a schema.
-type parameterSchema struct {
-	Type        json.RawMessage   `json:"type"`
-	Ref         string            `json:"$ref"`
-	AnyOf       []json.RawMessage `json:"anyOf"`
-	OneOf       []json.RawMessage `json:"oneOf"`
-	Description string            `json:"description"`
-	Default     json.RawMessage   `json:"default"`
-	Const       json.RawMessage   `json:"const"`
-	Enum        []json.RawMessage `json:"enum"`
-	Examples    []json.RawMessage `json:"examples"`
-
-	root json.RawMessage // in which Ref is
-	left *int            // how many more schemas are read, since they may refer to themselves
-}
-
-// mostSchemas are read of one argument.
+// mostSchemas are read of one argument: they may refer to themselves.
 const mostSchemas = 100
 
 // parameters are those of a schema, in its order.
 func parameters(schema json.RawMessage) (list []parameter) {
-	root, err := definitions.ParseJSONObject(schema)
-	if err != nil {
-		return nil
-	}
+	value, _ := template.DecodeValue(schema) // what cannot be read is not shown
+	root, _ := value.(map[string]any)
+	members, _ := root["properties"].(map[string]any)
+	object, _ := definitions.ParseJSONObject(schema)
+	ordered, _ := definitions.ParseJSONObject(object.Get("properties"))
 	var required []string
-	_ = json.Unmarshal(root.Get("required"), &required)
-	properties, _ := definitions.ParseJSONObject(root.Get("properties"))
-	for _, p := range properties {
+	_ = json.Unmarshal(object.Get("required"), &required)
+	for _, p := range ordered {
+		of, _ := members[p.Name].(map[string]any)
 		left := mostSchemas
-		list = append(list, parameter{p.Name, slices.Contains(required, p.Name), parameterSchema{root: schema, left: &left}.read(p.Value)})
+		list = append(list, parameter{p.Name, slices.Contains(required, p.Name), of, kindsIn(root, of, &left)})
 	}
 	return list
 }
 
-// read is a schema within this one.
-func (p parameterSchema) read(schema json.RawMessage) parameterSchema {
-	inner := parameterSchema{root: p.root, left: p.left}
-	if *p.left--; *p.left >= 0 {
-		_ = json.Unmarshal(schema, &inner) // what cannot be read is not shown
+// kindsIn are the types of the values that a schema within root allows; nil = any. left is
+// how many more schemas are read.
+func kindsIn(root, schema map[string]any, left *int) (all []string) {
+	if *left--; *left < 0 {
+		return nil
 	}
-	return inner
-}
-
-// kinds are the types of the values that are allowed; nil = any.
-func (p parameterSchema) kinds() (all []string) {
-	var one string
-	alternatives := append(p.AnyOf, p.OneOf...)
-	switch {
-	case len(p.Enum) > 0:
-		return []string{"one of " + p.choices()}
-	case len(p.Const) > 0:
-		return []string{plainValue(p.Const)}
-	case json.Unmarshal(p.Type, &one) == nil && one != "":
-		return []string{one}
-	case json.Unmarshal(p.Type, &all) == nil:
-		return all
-	case p.Ref != "":
-		return p.read(referred(p.root, p.Ref)).kinds()
+	schema = template.Resolved(root, schema)
+	if choices, _ := schema["enum"].([]any); len(choices) > 0 {
+		return []string{"one of " + plainValues(choices)}
 	}
-	for _, schema := range alternatives {
-		kinds := p.read(schema).kinds()
-		if kinds == nil {
-			return nil
-		}
-		for _, kind := range kinds {
-			if !slices.Contains(all, kind) {
-				all = append(all, kind)
+	if constant, ok := schema["const"]; ok {
+		return []string{plainValue(constant)}
+	}
+	if types := template.TypesOf(schema); types != nil {
+		return types
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		alternatives, _ := schema[key].([]any)
+		for _, alternative := range alternatives {
+			inner, _ := alternative.(map[string]any)
+			kinds := kindsIn(root, inner, left)
+			if kinds == nil {
+				return nil
 			}
+			all = append(all, slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(all, kind) })...)
 		}
 	}
 	return all
 }
 
-// referred is the schema that a reference within another means; nil = it is not there.
-func referred(root json.RawMessage, ref string) json.RawMessage {
-	path, ok := strings.CutPrefix(ref, "#/")
-	for name := range strings.SplitSeq(path, "/") {
-		object, err := definitions.ParseJSONObject(root)
-		if !ok || err != nil {
-			return nil
-		}
-		root = object.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
-	}
-	return root
-}
+func (p parameter) kind() string { return cmp.Or(strings.Join(p.kinds, " or "), "any") }
 
-func (p parameterSchema) kind() string {
-	return cmp.Or(strings.Join(p.kinds(), " or "), "any")
-}
-
-func (p parameterSchema) choices() string {
-	var choices []string
-	for _, e := range p.Enum {
-		choices = append(choices, plainValue(e))
-	}
-	return strings.Join(choices, ", ")
+func (p parameter) description() string {
+	text, _ := p.schema["description"].(string)
+	return text
 }
 
 func printParameters(c *console, out *lines, heading string, schema json.RawMessage) {
@@ -225,12 +184,12 @@ func printParameters(c *console, out *lines, heading string, schema json.RawMess
 	out.printf("\n%s", heading)
 	w := c.wrappingTable(out)
 	for _, p := range list {
-		name, says := view.Line(p.Name), strings.Join(strings.Fields(p.Description), " ")
+		name, says := view.Line(p.Name), strings.Join(strings.Fields(p.description()), " ")
 		if p.Required && heading == "arguments" {
 			name += "*"
 		}
-		if len(p.Default) > 0 {
-			says = strings.TrimSpace(says + " (default " + view.JSONLine(p.Default) + ")")
+		if standard, ok := p.schema["default"]; ok {
+			says = strings.TrimSpace(says + " (default " + jsonLine(standard) + ")")
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", name, view.Line(p.kind()), view.Line(says))
 	}
@@ -248,9 +207,11 @@ func (t toolsShowCommand) example(schema json.RawMessage) string {
 	return b.String() + dataFlag(t.Data)
 }
 
-func (p parameterSchema) sample() string {
-	for _, values := range [][]json.RawMessage{p.Examples, {p.Default}, p.Enum} {
-		if len(values) > 0 && len(values[0]) > 0 {
+func (p parameter) sample() string {
+	examples, _ := p.schema["examples"].([]any)
+	choices, _ := p.schema["enum"].([]any)
+	for _, values := range [][]any{examples, {p.schema["default"]}, choices} {
+		if len(values) > 0 && values[0] != nil {
 			return plainValue(values[0])
 		}
 	}
@@ -269,10 +230,22 @@ func (p parameterSchema) sample() string {
 }
 
 // plainValue is a value as key=value takes it: a text without its quotes.
-func plainValue(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
+func plainValue(v any) string {
+	if text, ok := v.(string); ok {
 		return text
 	}
+	return jsonLine(v)
+}
+
+func plainValues(values []any) string {
+	var all []string
+	for _, v := range values {
+		all = append(all, plainValue(v))
+	}
+	return strings.Join(all, ", ")
+}
+
+func jsonLine(v any) string {
+	raw, _ := template.EncodeValue(v) // it was decoded from JSON
 	return view.JSONLine(raw)
 }

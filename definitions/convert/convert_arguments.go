@@ -13,8 +13,7 @@ func (d *dot) arguments(field string, args map[string]any, tool definitions.Tool
 	var place template.Schema
 	if known {
 		var err error
-		var cache template.SchemaCache
-		if place, err = cache.Of(tool.InputSchema); err != nil {
+		if place, err = template.SchemaOf(tool.InputSchema); err != nil {
 			return "", d.fail(field, "%s", err)
 		}
 	}

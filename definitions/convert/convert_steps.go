@@ -146,8 +146,7 @@ func (c *converter) script(indent int, n *definitions.Node, d *dot) error {
 	if len(s.Tools) > 0 {
 		c.note(fmt.Sprintf("The definition needs tools: [%s], as the step %s had it.", strings.Join(s.Tools, ", "), d.name))
 	}
-	var cache template.SchemaCache
-	place, err := cache.Of(definitions.AnySchema)
+	place, err := template.SchemaOf(definitions.AnySchema)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,15 @@ func EncodeValue(v any) (json.RawMessage, error) {
 	return e.out, nil
 }
 
+// Canonical gives JSON that is the same for the same value.
+func Canonical(raw json.RawMessage) (json.RawMessage, error) {
+	v, err := DecodeValue(raw)
+	if err != nil {
+		return nil, err
+	}
+	return EncodeValue(v)
+}
+
 // Verbatim is JSON that EncodeValue writes as it is.
 type Verbatim json.RawMessage
 

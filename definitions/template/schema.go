@@ -24,21 +24,28 @@ type decodedSchema struct {
 // A SchemaCache keeps the last schema, since a step uses the same one every time.
 type SchemaCache struct{ last atomic.Pointer[decodedSchema] }
 
-// Of gives the root of a schema; the zero Schema without a source.
+// Of is SchemaOf.
 func (c *SchemaCache) Of(source json.RawMessage) (Schema, error) {
 	if last := c.last.Load(); last != nil && last.source == string(source) {
 		return last.place, nil
 	}
-	var root any
-	if len(source) > 0 {
-		var err error
-		if root, err = DecodeValue(source); err != nil {
-			return Schema{}, fmt.Errorf("decoding the tool's input schema: %w", err)
-		}
+	place, err := SchemaOf(source)
+	if err == nil {
+		c.last.Store(&decodedSchema{string(source), place})
 	}
-	place := schemaAt(root, root)
-	c.last.Store(&decodedSchema{string(source), place})
-	return place, nil
+	return place, err
+}
+
+// SchemaOf gives the root of a schema; the zero Schema without a source.
+func SchemaOf(source json.RawMessage) (Schema, error) {
+	if len(source) == 0 {
+		return Schema{}, nil
+	}
+	root, err := DecodeValue(source)
+	if err != nil {
+		return Schema{}, fmt.Errorf("decoding the tool's input schema: %w", err)
+	}
+	return schemaAt(root, root), nil
 }
 
 // maxAlternatives bounds the schemas of one place after references and combinations.
@@ -126,19 +133,25 @@ func (p Schema) Kinds() []string {
 	return kinds
 }
 
-// kindsOf gives the types that a schema itself names or implies.
-func kindsOf(schema map[string]any) []string {
-	switch kind := schema["type"].(type) {
+// TypesOf gives the types that a schema names; nil = it names none.
+func TypesOf(schema map[string]any) (types []string) {
+	switch names := schema["type"].(type) {
 	case string:
-		return []string{kind}
+		return []string{names}
 	case []any:
-		var kinds []string
-		for _, k := range kind {
-			if k, ok := k.(string); ok {
-				kinds = append(kinds, k)
+		for _, name := range names {
+			if name, ok := name.(string); ok {
+				types = append(types, name)
 			}
 		}
-		return kinds
+	}
+	return types
+}
+
+// kindsOf gives the types that a schema itself names or implies.
+func kindsOf(schema map[string]any) []string {
+	if types := TypesOf(schema); types != nil {
+		return types
 	}
 	if constant, ok := schema["const"]; ok {
 		return []string{KindOf(constant)}

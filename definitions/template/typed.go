@@ -19,8 +19,7 @@ func Typed(args json.RawMessage, at []string, inputSchema json.RawMessage) (json
 	if err != nil {
 		return nil, err
 	}
-	var cache SchemaCache
-	place, err := cache.Of(inputSchema)
+	place, err := SchemaOf(inputSchema)
 	if err != nil {
 		return nil, err
 	}

@@ -60,8 +60,7 @@ func (x *Explanation) node(n *definitions.Node, prefix string, s *definitions.Sc
 	if n.Script != nil { // a script takes values of any type
 		inputSchema = definitions.AnySchema
 	}
-	var cache template.SchemaCache
-	schema, err := cache.Of(inputSchema)
+	schema, err := template.SchemaOf(inputSchema)
 	if err != nil {
 		return err
 	}

@@ -74,8 +74,7 @@ func (pl *planner) call(name string, arguments template.Argument, field string, 
 	if tool.Effect != "" {
 		call.Effect = tool.Effect
 	}
-	var cache template.SchemaCache
-	schema, err := cache.Of(tool.InputSchema)
+	schema, err := template.SchemaOf(tool.InputSchema)
 	if err != nil && step.Problem == "" {
 		step.Problem = err.Error()
 	}

@@ -21,8 +21,7 @@ func (pl *planner) workflow(n *definitions.Node, d data, step *PlannedStep) Plan
 		step.Problem = cmp.Or(step.Problem, fmt.Sprintf("composite tools call each other more than %d deep (limit maxWorkflowDepth)", pl.MaxDepth))
 		return PlanLimits{}
 	}
-	var cache template.SchemaCache
-	schema, err := cache.Of(callee.InputSchema())
+	schema, err := template.SchemaOf(callee.InputSchema())
 	if err != nil {
 		step.Problem = cmp.Or(step.Problem, err.Error())
 		return PlanLimits{}

@@ -285,14 +285,7 @@ var allTypes = []string{"string", "number", "integer", "boolean", "object", "arr
 
 // typesOf gives the types that a schema takes; all if it names none.
 func typesOf(schema map[string]any) []string {
-	switch t := schema["type"].(type) {
-	case string:
-		return []string{t}
-	case []any:
-		var types []string
-		for _, name := range t {
-			types = append(types, fmt.Sprint(name))
-		}
+	if types := template.TypesOf(schema); types != nil {
 		return types
 	}
 	return allTypes

@@ -61,15 +61,10 @@ func lockedAs(name string, t definitions.Tool) Locked {
 
 // canonical gives JSON that is the same for the same value; invalid JSON is unchanged.
 func canonical(raw json.RawMessage) json.RawMessage {
-	value, err := template.DecodeValue(raw)
-	if err != nil {
-		return raw
+	if same, err := template.Canonical(raw); err == nil {
+		return same
 	}
-	text, err := template.EncodeValue(value)
-	if err != nil {
-		return raw
-	}
-	return text
+	return raw
 }
 
 func digest(content []byte) string {
