@@ -25,7 +25,7 @@ func (k callCommand) printEnd(c *console, r callResult, took time.Duration) {
 	}
 	left := func(what string, paths []string) {
 		if len(paths) > 0 {
-			c.notef("  %-16s %s", what, clip(strings.Join(paths, ", "), 300))
+			c.notef("  %-16s %s", what, view.Clip(strings.Join(paths, ", "), 300))
 		}
 	}
 	left("undone", r.Meta.Undone.Compensated)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -21,7 +22,7 @@ func TestDoctorFits(t *testing.T) {
 		t.Error(out.String())
 	}
 	for line := range strings.Lines(out.String()) {
-		if cellsIn(strings.TrimSuffix(line, "\n")) > 60 {
+		if view.Cells(strings.TrimSuffix(line, "\n")) > 60 {
 			t.Errorf("too wide: %s", line)
 		}
 	}

@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/perdure/perdure/definitions/view"
+)
 
 // prose breaks text for people between words, where a terminal would break it within one.
 // Commands stay on one line, so that they can be copied.
@@ -11,7 +15,7 @@ func (c *console) prose(text string, terminal bool) string {
 	width, _ := c.size()
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		if cellsIn(line) > width {
+		if view.Cells(line) > width {
 			lines[i] = foldedLine(line, width)
 		}
 	}
@@ -26,7 +30,7 @@ func foldedLine(line string, width int) string {
 	var b strings.Builder
 	at := 0
 	for i, word := range unbroken(strings.Split(words, " ")) {
-		switch cells := cellsIn(word); {
+		switch cells := view.Cells(word); {
 		case i == 0:
 			b.WriteString(indent + word)
 			at = len(indent) + cells

@@ -34,12 +34,12 @@ func (l screenLine) String() string {
 func (l screenLine) clip(width int) screenLine {
 	var out screenLine
 	for _, s := range l {
-		n := cellsIn(s.text)
+		n := view.Cells(s.text)
 		if n <= width {
 			out, width = append(out, s), width-n
 			continue
 		}
-		return append(out, span{clip(s.text, width), s.style})
+		return append(out, span{view.Clip(s.text, width), s.style})
 	}
 	return out
 }
@@ -78,8 +78,8 @@ func (t *stepTree) layout(width int) treeLayout {
 	l := treeLayout{width: width}
 	for _, n := range t.roots {
 		for _, b := range append(slices.Clone(n.shown()), n) {
-			l.label = max(l.label, min(cellsIn(view.Line(b.label()))+2*depth(b), mostLabel))
-			l.tool = max(l.tool, min(cellsIn(view.Line(b.tool)), mostTool))
+			l.label = max(l.label, min(view.Cells(view.Line(b.label()))+2*depth(b), mostLabel))
+			l.tool = max(l.tool, min(view.Cells(view.Line(b.tool)), mostTool))
 		}
 	}
 	return l
@@ -118,12 +118,12 @@ func (l treeLayout) node(n *stepNode, now time.Time, indent int) []screenLine {
 	status := n.status()
 	line := screenLine{
 		{strings.Repeat("  ", indent+1), 0}, drawnStatus(status, now), {" ", 0},
-		{pad(view.Line(n.label()), l.label-2*indent), 0}, {"  ", 0},
+		{column(view.Line(n.label()), l.label-2*indent), 0}, {"  ", 0},
 	}
 	if l.tool > 0 {
-		line = append(line, span{pad(view.Line(n.tool), l.tool), faint}, span{"  ", 0})
+		line = append(line, span{column(view.Line(n.tool), l.tool), faint}, span{"  ", 0})
 	}
-	line = append(line, span{pad(n.duration(now), 7), 0})
+	line = append(line, span{column(n.duration(now), 7), 0})
 	lines := []screenLine{append(line, n.beside(status)...).trim().clip(l.width)}
 	if stepFailed(status) && n.Error != "" || n.Attempt > 1 && !stepEnded(status) && n.Error != "" {
 		lines = append(lines, screenLine{{strings.Repeat("  ", indent+2) + view.Line(n.Error), red}}.clip(l.width))
@@ -133,6 +133,9 @@ func (l treeLayout) node(n *stepNode, now time.Time, indent int) []screenLine {
 	}
 	return lines
 }
+
+// column makes a text as wide as a number of cells: cut, or with spaces after it.
+func column(text string, width int) string { return view.Pad(view.Clip(text, width), width) }
 
 func (l screenLine) trim() screenLine {
 	l[len(l)-1].text = strings.TrimRight(l[len(l)-1].text, " ")

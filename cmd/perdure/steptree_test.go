@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway"
 )
 
@@ -98,7 +99,7 @@ func TestStepTreeFits(t *testing.T) {
 	t.Parallel()
 	tree := grown()
 	for _, l := range tree.lines(30, 0, after(10)) {
-		if n := cellsIn(l.String()); n > 30 {
+		if n := view.Cells(l.String()); n > 30 {
 			t.Errorf("%q takes %d cells", l, n)
 		}
 	}
@@ -140,12 +141,12 @@ func TestStepTreeOfMany(t *testing.T) {
 func TestCells(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"abc": 3, "漢字": 4, "é": 1, "e\u0301": 1, "🚀": 2, "✓": 1} {
-		if got := cellsIn(text); got != want {
+		if got := view.Cells(text); got != want {
 			t.Errorf("%q takes %d cells, want %d", text, got, want)
 		}
 	}
 	for text, want := range map[string]string{"abcdef": "abc…", "abcd": "abcd", "漢字漢": "漢…", "": ""} {
-		if got := clip(text, 4); got != want {
+		if got := view.Clip(text, 4); got != want {
 			t.Errorf("%q clips to %q, want %q", text, got, want)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // A table takes lines whose cells end in tabs, and writes them as columns. On a terminal
@@ -47,7 +49,7 @@ func (t *table) Flush() error {
 			if i == len(columns) {
 				columns = append(columns, 0)
 			}
-			columns[i] = max(columns[i], cellsIn(cell))
+			columns[i] = max(columns[i], view.Cells(cell))
 		}
 		rows = append(rows, cells)
 	}
@@ -75,7 +77,7 @@ func (t *table) fit(columns []int, rows [][]string) []int {
 	all := 0
 	for _, cells := range rows {
 		if len(cells) == len(columns)+1 {
-			all = max(all, cellsIn(cells[len(columns)]))
+			all = max(all, view.Cells(cells[len(columns)]))
 		}
 	}
 	if all > leastCell { // it goes below
@@ -112,8 +114,7 @@ func (t *table) row(cells []string, columns []int) string {
 				at = columnGap
 			}
 		}
-		cell = clip(cell, width)
-		b.WriteString(cell + strings.Repeat(" ", width-cellsIn(cell)+columnGap))
+		b.WriteString(column(cell, width) + strings.Repeat(" ", columnGap))
 		at += width + columnGap
 	}
 	if t.width == 0 {
@@ -123,14 +124,14 @@ func (t *table) row(cells []string, columns []int) string {
 	if t.wraps {
 		least = leastCell
 	}
-	if room := t.width - at; room < least && cellsIn(cells[last]) > room { // it goes below
+	if room := t.width - at; room < least && view.Cells(cells[last]) > room { // it goes below
 		b.WriteString("\n" + strings.Repeat(" ", columnGap))
 		at = columnGap
 	}
 	if t.wraps {
 		b.WriteString(strings.Join(wrapped(cells[last], max(t.width-at, leastCell)), "\n"+strings.Repeat(" ", at)))
 	} else {
-		b.WriteString(clip(cells[last], max(t.width-at, 1)))
+		b.WriteString(view.Clip(cells[last], max(t.width-at, 1)))
 	}
 	return trailing.ReplaceAllString(b.String(), "")
 }
@@ -143,7 +144,7 @@ var trailing = regexp.MustCompile(`(?m) +$`)
 func wrapped(text string, cells int) (lines []string) {
 	line, at := "", 0 // at is where the last word of the line begins
 	for _, r := range text {
-		if cellsIn(line+string(r)) > cells {
+		if view.Cells(line+string(r)) > cells {
 			if at == 0 {
 				at = len(line)
 			}

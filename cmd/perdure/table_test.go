@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/perduretest"
 )
 
@@ -74,7 +75,7 @@ call/8                          waiting  2026-11-22 04:57
 		t.Error(diff)
 	}
 	for line := range strings.Lines(write(38)) {
-		if n := cellsIn(strings.TrimSuffix(line, "\n")); n > 38 {
+		if n := view.Cells(strings.TrimSuffix(line, "\n")); n > 38 {
 			t.Errorf("%q takes %d cells", line, n)
 		}
 	}

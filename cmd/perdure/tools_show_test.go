@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/perduretest"
 )
 
@@ -33,7 +34,7 @@ func TestToolsShowFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
-		if cellsIn(strings.TrimSuffix(line, "\n")) > 60 {
+		if view.Cells(strings.TrimSuffix(line, "\n")) > 60 {
 			t.Errorf("too wide: %s", line)
 		}
 	}

@@ -73,7 +73,7 @@ func (g *Graph) legend() (entries []legendEntry) {
 }
 
 func (e legendEntry) width() float64 {
-	return svgSample + 6 + float64(textColumns(e.means))*svgLetter + 16
+	return svgSample + 6 + float64(Cells(e.means))*svgLetter + 16
 }
 
 func (d *svgDrawing) legendWidth() float64 {

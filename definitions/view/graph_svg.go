@@ -40,7 +40,7 @@ func (g *Graph) SVG() string {
 func nodeWidth(n GraphNode, lines []string) float64 {
 	columns := 8
 	for _, line := range lines {
-		columns = max(columns, textColumns(line))
+		columns = max(columns, Cells(line))
 	}
 	w := float64(columns)*svgLetter + 2*svgPadding
 	if shape := n.look().Shape; shape == definitions.Hexagon || shape == definitions.Pill {
@@ -70,7 +70,7 @@ func (d *svgDrawing) draw() string {
 	d.style()
 	d.printf(`<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0,0.5 L8,4 L0,7.5 z" class="head"/></marker></defs>` + "\n")
 	d.printf(`<rect width="100%%" height="100%%" class="page"/>` + "\n")
-	d.printf(`<text x="%.0f" y="%.0f" font-size="14" font-weight="bold" class="text">%s</text>`+"\n", svgMargin, svgMargin+8, xmlText(clip(d.graph.Name, textWidth)))
+	d.printf(`<text x="%.0f" y="%.0f" font-size="14" font-weight="bold" class="text">%s</text>`+"\n", svgMargin, svgMargin+8, xmlText(Clip(d.graph.Name, textWidth)))
 	for i, e := range d.graph.Edges {
 		d.edge(e, d.layout.routes[i])
 	}
@@ -86,7 +86,7 @@ func (d *svgDrawing) printf(format string, args ...any) { fmt.Fprintf(d, format,
 
 // measure places the layers and gives the size of the picture.
 func (d *svgDrawing) measure() (width, height float64) {
-	width = float64(textColumns(d.graph.Name)) * svgLetter * 14 / 11
+	width = float64(Cells(d.graph.Name)) * svgLetter * 14 / 11
 	y := svgMargin + svgTitle
 	for _, layer := range d.layout.layers {
 		tallest := 0.0

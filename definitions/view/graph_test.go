@@ -47,7 +47,7 @@ func graphOf(t *testing.T, file string) *Graph {
 func checkWidth(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		if columns := textColumns(strings.TrimSuffix(line, "\n")); columns > textWidth {
+		if columns := Cells(strings.TrimSuffix(line, "\n")); columns > textWidth {
 			t.Errorf("%d columns: %s", columns, line)
 		}
 	}

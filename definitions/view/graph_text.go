@@ -3,8 +3,6 @@ package view
 import (
 	"slices"
 	"strings"
-
-	"golang.org/x/text/width"
 )
 
 const (
@@ -214,50 +212,13 @@ func (t *textGraph) String() string {
 		ids = max(ids, min(len(r.id), 20))
 	}
 	var b strings.Builder
-	b.WriteString(clip(t.graph.Name, textWidth) + "\n\n")
+	b.WriteString(Clip(t.graph.Name, textWidth) + "\n\n")
 	for _, r := range t.rows {
-		line := pad(r.lanes, lanes)
+		line := Pad(r.lanes, lanes)
 		if r.id != "" {
-			line += pad(r.id, ids) + "  "
+			line += Pad(r.id, ids) + "  "
 		}
-		b.WriteString(strings.TrimRight(clip(line+r.text, textWidth), " ") + "\n")
+		b.WriteString(strings.TrimRight(Clip(line+r.text, textWidth), " ") + "\n")
 	}
 	return b.String()
-}
-
-// pad fills a text up with spaces to a number of columns.
-func pad(text string, columns int) string {
-	return text + strings.Repeat(" ", max(columns-textColumns(text), 0))
-}
-
-// clip cuts a text to a number of columns.
-func clip(text string, columns int) string {
-	if textColumns(text) <= columns {
-		return text
-	}
-	used := 0
-	for i, r := range text {
-		if used += runeColumns(r); used >= columns {
-			return text[:i] + "…"
-		}
-	}
-	return text
-}
-
-func textColumns(text string) int {
-	columns := 0
-	for _, r := range text {
-		columns += runeColumns(r)
-	}
-	return columns
-}
-
-// runeColumns gives the columns of a character: two for wide ones.
-func runeColumns(r rune) int {
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	default:
-		return 1
-	}
 }

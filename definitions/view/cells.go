@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"strings"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/text/width"
 )
 
-// cellsIn is how many cells of a terminal a text takes, without characters that cannot
+// Cells is how many cells of a terminal a text takes, without characters that cannot
 // be seen.
-func cellsIn(text string) (n int) {
+func Cells(text string) (n int) {
 	for _, r := range text {
 		n += cellsOf(r)
 	}
@@ -28,9 +28,9 @@ func cellsOf(r rune) int {
 	return 1
 }
 
-// clip cuts a text to a number of cells; what was cut ends in ….
-func clip(text string, most int) string {
-	if cellsIn(text) <= most {
+// Clip cuts a text to a number of cells; what was cut ends in ….
+func Clip(text string, most int) string {
+	if Cells(text) <= most {
 		return text
 	}
 	if most <= 0 {
@@ -47,8 +47,7 @@ func clip(text string, most int) string {
 	return b.String() + "…"
 }
 
-// pad makes a text as wide as a number of cells: cut, or with spaces after it.
-func pad(text string, width int) string {
-	text = clip(text, width)
-	return text + strings.Repeat(" ", max(width-cellsIn(text), 0))
+// Pad fills a text up with spaces to a number of cells.
+func Pad(text string, cells int) string {
+	return text + strings.Repeat(" ", max(cells-Cells(text), 0))
 }
