@@ -176,26 +176,16 @@ func (c *graphCheck) defaultResults() {
 	reported := make(map[string]bool)
 	for _, r := range c.reads {
 		s := c.steps[r.step]
-		why, severity := mayBeMissing(s), SeverityError
-		if why == "" && r.by == "" && c.def.FailureMode == BestEffort && !s.Type.Traits().Sure {
-			why, severity = "may fail without ending the run", SeverityWarning
-		}
-		if why == "" || r.optional || r.undoes && r.by == r.step || len(r.what) == 0 || r.what[0] != "output" {
+		if r.optional || r.undoes && r.by == r.step || len(r.what) == 0 || r.what[0] != "output" {
 			continue
 		}
-		field, named := "", len(r.what) > 1
-		if named {
+		field := ""
+		if len(r.what) > 1 {
 			field = r.what[1]
 		}
-		if s.Type.Traits().Asks && (field == "action" || field == "content") {
-			continue
-		}
-		if s.Type.Traits().Counts && s.Condition == "" && s.Continues() {
-			why, severity = "has none if its collection cannot be read, and continues", SeverityWarning
-		}
-		given := s.hasDefault(field)
+		why, severity := c.mayBeMissing(s, r.by)
 		key := strings.Join([]string{r.path, r.step, field}, "\x00")
-		if given || !named && s.DefaultResults.Given || reported[key] {
+		if why == "" || s.gives(field) || reported[key] {
 			continue
 		}
 		reported[key] = true
@@ -203,28 +193,31 @@ func (c *graphCheck) defaultResults() {
 		if r.by == "" {
 			remedy = "give this property a default, or that step defaultResults" + suffix(" with ", field)
 		}
-		c.readf(r, severity, "default-results", "%s: %s reads %s of step %q, which %s; %s",
-			r.label, r.field, strings.Join(append([]string{"output"}, nonEmpty(field)...), "."), r.step, why, remedy)
+		c.readf(r, severity, "default-results", "%s: %s reads output%s of step %q, which %s; %s", r.label, r.field, suffix(".", field), r.step, why, remedy)
 	}
 }
 
-// mayBeMissing says why a step may end without an output; "" = it may not.
-func mayBeMissing(s *Step) string {
-	switch {
+// gives reports whether a field of a step's output, or all of it, is there however the step
+// ends: it has a default, or is what was answered.
+func (s *Step) gives(field string) bool {
+	answered := s.Type.Traits().Asks && (field == "action" || field == "content")
+	return answered || s.hasDefault(field) || field == "" && s.DefaultResults.Given
+}
+
+// mayBeMissing says why a step may have ended without an output when another reads it, or
+// the output block, by which is ""; "" = it may not.
+func (c *graphCheck) mayBeMissing(s *Step, by string) (why string, severity Severity) {
+	switch traits := s.Type.Traits(); {
 	case s.Condition != "":
-		return "may be skipped"
+		return "may be skipped", SeverityError
+	case s.Continues() && traits.Counts:
+		return "has none if its collection cannot be read, and continues", SeverityWarning
 	case s.Continues():
-		return "may fail and continue"
-	default:
-		return ""
+		return "may fail and continue", SeverityError
+	case by == "" && c.def.FailureMode == BestEffort && !traits.Sure:
+		return "may fail without ending the run", SeverityWarning
 	}
-}
-
-func nonEmpty(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return []string{s}
+	return "", ""
 }
 
 func suffix(before, s string) string {

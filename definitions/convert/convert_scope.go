@@ -47,52 +47,75 @@ func (d *dot) scope(field string, t *template.Template) (string, error) {
 
 // members is the dict of the members of a root that a template reads.
 func (d *dot) members(field, root string, paths [][]string) (string, error) {
-	var names []string
-	for _, path := range paths {
-		switch {
-		case len(path) == 0 && root == "forEach":
-			names = append(names, template.SortedKeys(d.forEach)...)
-		case len(path) == 0 && root == "steps" && d.every:
-			names = append(names, template.SortedKeys(d.steps)...)
-		case len(path) == 0:
-			return "", d.fail(field, "the template reads .%s as a whole, and which step has ended when is not known to a script: name what it reads", root)
-		default:
-			names = append(names, path[0])
-		}
+	names, err := d.read(field, root, paths)
+	if err != nil {
+		return "", err
 	}
-	slices.Sort(names)
 	var parts []string
-	for _, name := range slices.Compact(names) {
-		code, ok := "", false
+	for _, name := range names {
+		code, known := "", false
 		switch root {
 		case "forEach":
-			code, ok = d.forEach[name]
+			code, known = d.forEach[name]
 		case "steps":
-			var step state
-			step, ok = d.steps[name]
-			d.converter.readsReasons = d.converter.readsReasons || slices.ContainsFunc(paths, readsReason)
-			if code = step.whole(); ok && !step.plain && slices.ContainsFunc(paths, func(path []string) bool { return len(path) < 2 || !slices.Contains(stateFields, path[1]) }) {
-				code = fmt.Sprintf("seen(%s)", code)
-			}
-			if ok && d.converter.givesBlocks(name) && slices.ContainsFunc(paths, readsContent) {
-				code = fmt.Sprintf("with_blocks(%s)", code)
-			}
-			if ok && d.converter.asks(name) && slices.ContainsFunc(paths, readsContent) {
-				code = fmt.Sprintf("with_content(%s)", code)
-			}
+			code, known = d.step(name, paths)
 		case "workflow":
 			var e expression
-			if e, ok = d.workflow(name); !ok {
+			if e, known = d.workflow(name); !known {
 				return "", d.fail(field, ".workflow.%s is not known to a script there: leave it out", name)
 			}
 			code = e.code
 		}
-		if ok {
+		if known {
 			parts = append(parts, starlarkText(name)+": "+code)
 		}
 	}
 	return "{" + strings.Join(parts, ", ") + "}", nil
 }
+
+// read names the members of a root that paths lead to: all of them where one is the root
+// itself.
+func (d *dot) read(field, root string, paths [][]string) (names []string, err error) {
+	for _, path := range paths {
+		switch {
+		case len(path) > 0:
+			names = append(names, path[0])
+		case root == "forEach":
+			names = append(names, template.SortedKeys(d.forEach)...)
+		case root == "steps" && d.every:
+			names = append(names, template.SortedKeys(d.steps)...)
+		default:
+			return nil, d.fail(field, "the template reads .%s as a whole, and which step has ended when is not known to a script: name what it reads", root)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// step is a step as a template that reads some paths sees it.
+func (d *dot) step(name string, paths [][]string) (code string, known bool) {
+	d.converter.readsReasons = d.converter.readsReasons || slices.ContainsFunc(paths, readsReason)
+	step, known := d.steps[name]
+	if !known {
+		return "", false
+	}
+	code = step.whole()
+	if !step.plain && slices.ContainsFunc(paths, readsOthers) {
+		code = fmt.Sprintf("seen(%s)", code)
+	}
+	content := slices.ContainsFunc(paths, readsContent)
+	if content && d.converter.givesBlocks(name) {
+		code = fmt.Sprintf("with_blocks(%s)", code)
+	}
+	if content && d.converter.asks(name) {
+		code = fmt.Sprintf("with_content(%s)", code)
+	}
+	return code, true
+}
+
+// readsOthers reports whether a path below .steps may lead to more than the fields of
+// every step.
+func readsOthers(path []string) bool { return len(path) < 2 || !slices.Contains(stateFields, path[1]) }
 
 // readsContent reports whether a path below .steps may lead to the content of a step.
 func readsContent(path []string) bool { return len(path) < 2 || path[1] == "content" }
