@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -48,10 +46,9 @@ run: its caller, operators, and approvers of its tool.
 
 func (d codecCommand) Run(ctx context.Context, c *console) error {
 	src := config.Sources{Config: d.Config, CallersOnly: true}
-	found, diags := config.Load(src)
-	if diags.HasErrors() {
-		printDiagnostics(c, diags)
-		return errReported
+	found, err := load(c, src)
+	if err != nil {
+		return err
 	}
 	log := d.logger(c, found.LogLevel)
 	found.Auth.Policy.Exchangeable()
@@ -133,19 +130,16 @@ func (d codecCommand) origins() ([]service.WebURL, error) {
 
 // login identifies people who are signed in at the approvals page; nil = only tokens
 // are accepted.
-func (d codecCommand) login(found *config.Loaded, callers auth.Authenticator, log *slog.Logger) (*auth.Login, error) {
-	flags := keyFlags{KeyFile: d.KeyFile}
-	if own := keyOf(d.Data.String()); flags.KeyFile == "" && secrets.Variable(keyVar) == "" {
-		if _, err := os.Stat(own); err != nil {
-			return nil, nil
-		}
-		flags.KeyFile = own
+func (d codecCommand) login(loaded *config.Loaded, callers auth.Authenticator, log *slog.Logger) (*auth.Login, error) {
+	flags, found := keyFlags{KeyFile: d.KeyFile}.orOf(d.Data)
+	if !found {
+		return nil, nil
 	}
 	k, err := flags.keys()
 	if err != nil {
 		return nil, err
 	}
-	options, err := service.LoginOptions(found.Auth, callers, d.PublicURL, k, log)
+	options, err := service.LoginOptions(loaded.Auth, callers, d.PublicURL, k, log)
 	if err != nil {
 		return nil, err
 	}

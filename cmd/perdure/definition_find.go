@@ -28,7 +28,7 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 		if config.IsConfiguration(f.Definition, data) {
 			src = config.Sources{Config: f.Definition, Modules: modules}
 		}
-		found, err := loadOrReport(c, src)
+		found, err := loadChecked(c, src)
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +41,7 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 	}
 	var known []string
 	for _, src := range places {
-		found, err := loadOrReport(c, src)
+		found, err := loadChecked(c, src)
 		if err != nil {
 			return nil, err
 		}
@@ -61,12 +61,21 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 		f.Definition, template.DidYouMean(f.Definition, known), strings.Join(slices.Compact(known), ", "), others)
 }
 
-// loadOrReport loads definitions, and prints their diagnostics.
-func loadOrReport(c *console, src config.Sources) ([]*definitions.Definition, error) {
+// load loads a configuration and definitions, and prints their mistakes.
+func load(c *console, src config.Sources) (*config.Loaded, error) {
 	found, diags := config.Load(src)
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
 		return nil, errReported
+	}
+	return found, nil
+}
+
+// loadChecked loads definitions, and notes what of them was not checked.
+func loadChecked(c *console, src config.Sources) ([]*definitions.Definition, error) {
+	found, err := load(c, src)
+	if err != nil {
+		return nil, err
 	}
 	for _, d := range found.Definitions {
 		for _, module := range d.Scripts().Pending() {

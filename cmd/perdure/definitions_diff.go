@@ -90,7 +90,7 @@ func (d diffCommand) read(ctx context.Context, c *console, name string) (compare
 	if text, err := os.ReadFile(name); err == nil && definitions.IsModuleName(name) {
 		return compared{module: &definitions.Module{Name: filepath.Base(name), Text: string(text)}, text: string(text)}, nil
 	} else if err == nil {
-		found, err := loadOrReport(c, config.Sources{Definitions: []string{name}})
+		found, err := loadChecked(c, config.Sources{Definitions: []string{name}})
 		if err != nil {
 			return compared{}, err
 		}

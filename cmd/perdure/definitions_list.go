@@ -77,10 +77,9 @@ func (d definitionsListCommand) composites(ctx context.Context, c *console) ([]s
 		}
 		return status.Composites, nil
 	}
-	found, diags := config.Load(config.Sources{Config: d.Config, Definitions: d.Definitions})
-	if diags.HasErrors() {
-		printDiagnostics(c, diags)
-		return nil, errReported
+	found, err := load(c, config.Sources{Config: d.Config, Definitions: d.Definitions})
+	if err != nil {
+		return nil, err
 	}
 	composites := []service.CompositeStatus{}
 	for _, def := range found.Definitions {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/config"
-	"github.com/perdure/perdure/internal/secrets"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -103,18 +101,15 @@ func (d doctorCommand) server(ctx context.Context) (check service.Check, offered
 
 // signingKeys are those of the flags and variables, else of the data directory of dev.
 func (d doctorCommand) signingKeys() (*service.Keys, string, error) {
-	flags, own, inline := d.keyFlags, keyOf(d.Data.String()), secrets.Variable(keyVar) != ""
-	if _, err := os.Stat(own); err == nil && flags.KeyFile == "" && !inline {
-		flags.KeyFile = own
+	flags, found := d.keyFlags.orOf(d.Data)
+	switch {
+	case found || flags.InsecureRandomKey:
+		k, err := flags.keys()
+		return &k, flags.KeyFile, err
+	case d.Config == "":
+		return nil, "", nil
 	}
-	if flags == (keyFlags{}) && !inline {
-		if d.Config == "" {
-			return nil, "", nil
-		}
-		return nil, "", errors.New(noKey) // the check says what to do
-	}
-	k, err := flags.keys()
-	return &k, flags.KeyFile, err
+	return nil, "", errors.New(noKey) // the check says what to do
 }
 
 func (d doctorCommand) print(c *console, checks []service.Check) error {

@@ -199,9 +199,5 @@ func resultText(c *console, r template.Result) string {
 	if r.Error != "" {
 		return c.outStyle(red, "error: "+r.Error)
 	}
-	value := string(r.Value)
-	if letters := []rune(value); len(letters) > maxShown {
-		value = string(letters[:maxShown]) + "…"
-	}
-	return strings.TrimSpace(c.outStyle(green, cmp.Or(r.Type, "nothing")) + " " + value)
+	return strings.TrimSpace(c.outStyle(green, cmp.Or(r.Type, "nothing")) + " " + shorten(string(r.Value), maxShown))
 }

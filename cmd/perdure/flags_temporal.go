@@ -3,12 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -89,18 +86,26 @@ type signFlags struct {
 	KeyFile string `help:"File with the key of the gateways and workers, which signs answers and signals to the run; runs ignore unsigned ones. Default: the key in PERDURE_KEY, or that of the running dev of --data." placeholder:"FILE"`
 }
 
+// client connects to the Temporal of f, with the keys.
+func (s signFlags) client(ctx context.Context, f temporalFlags) (c *runs.Client, close func(), err error) {
+	keys, err := s.signingKeys(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.signingClient(ctx, keys)
+}
+
 // signingKeys are the keys of the flags, else those of the dev of f; nil if that is
 // not running.
 func (s signFlags) signingKeys(f temporalFlags) (*secrets.Keys, error) {
-	flags := keyFlags{KeyFile: s.KeyFile}
-	if flags.KeyFile == "" && secrets.Variable(keyVar) == "" {
+	if s.KeyFile == "" && secrets.Variable(keyVar) == "" {
 		if options, err := f.clientOptions(); err != nil || options.HostPort != "" && (f.Address != "" || f.Data == "") {
 			return nil, cmp.Or(err, usagef("runs ignore what is not signed; set --key-file or PERDURE_KEY to the key of the gateways and workers; approvals can also be answered on the approvals page"))
 		}
-		flags.KeyFile = keyOf(f.Data.String())
-		if _, err := os.Stat(flags.KeyFile); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil // no dev runs there; connecting reports it
-		}
+	}
+	flags, found := keyFlags{KeyFile: s.KeyFile}.orOf(f.Data)
+	if !found {
+		return nil, nil // no dev runs there; connecting reports it
 	}
 	k, err := flags.keys()
 	return k.Proofs, err

@@ -48,6 +48,20 @@ func (f keyFlags) keys() (service.Keys, error) {
 		"and set --key-file or PERDURE_KEY, or use --insecure-random-key for a single process")
 }
 
+// orOf are the keys of a dev's data directory where neither flag nor variable gives any.
+// found is false if there are none there either.
+func (f keyFlags) orOf(data dataDir) (_ keyFlags, found bool) {
+	if f.KeyFile != "" || secrets.Variable(keyVar) != "" {
+		return f, true
+	}
+	own := keyOf(data.String())
+	if _, err := os.Stat(own); errors.Is(err, fs.ErrNotExist) {
+		return f, false
+	}
+	f.KeyFile = own
+	return f, true
+}
+
 const noKey = "no signing key given, which all gateways and workers share"
 
 // keyOf is the file in which dev keeps its keys.

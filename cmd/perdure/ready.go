@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -135,14 +133,4 @@ func getStatus(ctx context.Context, page string) (int, error) {
 		return 0, err
 	}
 	return response.StatusCode, response.Body.Close()
-}
-
-// besideEndpoint is the URL of a page of the server of an MCP endpoint, or of any
-// other URL.
-func besideEndpoint(server, page string) (*url.URL, error) {
-	base, err := url.Parse(server)
-	if err != nil || base.Host == "" {
-		return nil, usagef("--url %q: %v", server, cmp.Or(err, errors.New("not a URL such as http://127.0.0.1:4483")))
-	}
-	return base.ResolveReference(&url.URL{Path: page}), nil
 }

@@ -45,43 +45,11 @@ func (f serverFlags) ask(ctx context.Context, method, path string, body io.Reade
 	if err != nil {
 		return err
 	}
-	base, err := url.Parse(of.url)
-	if err != nil {
-		return usagef("--url %q: %v", of.url, err)
-	}
-	at, err := base.Parse(gateway.RegistryPrefix + path)
-	if err != nil {
-		return usagef("--url %q: %v", of.url, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, registryLimit)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, at.String(), body)
-	if err != nil {
+	response, text, err := of.ask(ctx, registryLimit, method, gateway.RegistryPrefix+path, body)
+	switch {
+	case err != nil:
 		return err
-	}
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	if of.token != "" {
-		request.Header.Set("Authorization", "Bearer "+of.token)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return unreached(base.Host, err)
-	}
-	defer response.Body.Close()
-	return readRegistry(response, of, answer)
-}
-
-func readRegistry(response *http.Response, of target, answer any) error {
-	if response.StatusCode == http.StatusUnauthorized {
-		return errUnauthorized(of.url)
-	}
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("reading the response of %s: %w", of.url, err)
-	}
-	if response.StatusCode != http.StatusOK {
+	case response.StatusCode != http.StatusOK:
 		var said gateway.RegistryError
 		if json.Unmarshal(text, &said) == nil && said.Message != "" {
 			return errors.New(said.Message)

@@ -48,11 +48,7 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	if err := a.check(); err != nil {
 		return err
 	}
-	keys, err := a.signingKeys(a.temporalFlags)
-	if err != nil {
-		return err
-	}
-	rc, done, err := a.signingClient(ctx, keys)
+	rc, done, err := a.signFlags.client(ctx, a.temporalFlags)
 	if err != nil {
 		return err
 	}
@@ -104,17 +100,22 @@ func (a runsAnswerCommand) answerOne(ctx context.Context, c *console, rc *runs.C
 			return fmt.Errorf("%s still waits: %w", question.StepPath, err)
 		}
 	}
-	decision, err := rc.Answer(ctx, id, runs.Answer{
-		ElicitationID: question.ID, Action: a.action(), Content: content, By: cmp.Or(a.By, userName()), Via: runs.ViaCommand,
-	})
-	var invalid *runs.InvalidAnswerError
-	if errors.As(err, &invalid) {
+	err = a.send(ctx, c, rc, id, question, runs.Answer{Action: a.action(), Content: content, By: a.By})
+	if _, invalid := errors.AsType[*runs.InvalidAnswerError](err); invalid {
 		return fmt.Errorf("the answer does not fit, and %s still waits: %w; write fields as NAME=VALUE, as perdure runs show %s says", question.StepPath, err, id)
-	} else if err != nil {
+	}
+	return err
+}
+
+// send answers an elicitation and prints what has become of it.
+func (f temporalFlags) send(ctx context.Context, c *console, rc *runs.Client, id runs.RunID, question runs.Elicitation, answer runs.Answer) error {
+	answer.ElicitationID, answer.By, answer.Via = question.ID, cmp.Or(answer.By, userName()), runs.ViaCommand
+	decision, err := rc.Answer(ctx, id, answer)
+	if err != nil {
 		return err
 	}
-	a.noteTarget(c)
-	return printDecision(c, a.Output, id, question, decision)
+	f.noteTarget(c)
+	return printDecision(c, f.Output, id, question, decision)
 }
 
 // onlySignedIn says where an elicitation that needs a sign-in is answered, and by whom.

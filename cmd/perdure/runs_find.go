@@ -11,6 +11,21 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
+// onRun connects to the Temporal with the runs, and does something with the one of an ID,
+// or of a unique part of one.
+func (f temporalFlags) onRun(ctx context.Context, id string, do func(*runs.Client, runs.RunID) error) error {
+	rc, done, err := f.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	found, err := findRun(ctx, rc, id, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	return do(rc, found)
+}
+
 // findRun resolves a run ID: a whole ID, or a part of one that is unique among the
 // runs that the filter selects.
 func findRun(ctx context.Context, c *runs.Client, id string, among runs.Filter) (runs.RunID, error) {

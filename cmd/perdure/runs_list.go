@@ -145,19 +145,11 @@ func (l runsListCommand) group(ctx context.Context, c *console, rc *runs.Client,
 	return w.Flush()
 }
 
-// took formats a duration with as many digits as a person wants.
+// took is how long something has taken, until now if it has not ended.
 func took(started time.Time, ended *time.Time) string {
 	end := time.Now()
 	if ended != nil {
 		end = *ended
 	}
-	d := max(end.Sub(started), 0)
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	default:
-		return d.Round(time.Second).String()
-	}
+	return shortDuration(end.Sub(started))
 }

@@ -27,24 +27,17 @@ answered it, output of scripts, resumptions and requests to cancel, oldest first
 }
 
 func (l runsLogsCommand) Run(ctx context.Context, c *console) error {
-	rc, done, err := l.runsClient(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	id, err := findRun(ctx, rc, l.ID, runs.Filter{})
-	if err != nil {
-		return err
-	}
-	for entry, err := range rc.Log(ctx, id, l.Follow) {
-		if err != nil {
-			return err
+	return l.onRun(ctx, l.ID, func(rc *runs.Client, id runs.RunID) error {
+		for entry, err := range rc.Log(ctx, id, l.Follow) {
+			if err != nil {
+				return err
+			}
+			if err := l.print(c, entry); err != nil {
+				return err
+			}
 		}
-		if err := l.print(c, entry); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (l runsLogsCommand) print(c *console, e runs.LogEntry) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,11 +35,7 @@ func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
 	if r.Result != "" && !r.Happened {
 		return usagef("--result needs --happened")
 	}
-	keys, err := r.signingKeys(r.temporalFlags)
-	if err != nil {
-		return err
-	}
-	rc, done, err := r.signingClient(ctx, keys)
+	rc, done, err := r.signFlags.client(ctx, r.temporalFlags)
 	if err != nil {
 		return err
 	}
@@ -60,15 +55,11 @@ func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	decision, err := rc.Answer(ctx, id, runs.Answer{ElicitationID: question.ID, Action: "accept", Content: content, By: cmp.Or(r.By, userName()), Via: runs.ViaCommand})
-	var invalid *runs.InvalidAnswerError
-	if errors.As(err, &invalid) {
+	err = r.send(ctx, c, rc, id, question, runs.Answer{Action: "accept", Content: content, By: r.By})
+	if _, invalid := errors.AsType[*runs.InvalidAnswerError](err); invalid {
 		return fmt.Errorf("the result does not fit, and %s still waits: %w", question.StepPath, err)
-	} else if err != nil {
-		return err
 	}
-	r.noteTarget(c)
-	return printDecision(c, r.Output, id, question, decision)
+	return err
 }
 
 func (r runsReconcileCommand) outcome() runs.Reconciled {

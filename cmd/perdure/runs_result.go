@@ -21,22 +21,18 @@ func (runsResultCommand) Help() string {
 }
 
 func (r runsResultCommand) Run(ctx context.Context, c *console) error {
-	rc, done, err := r.runsClient(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	id, err := findRun(ctx, rc, r.ID, runs.Filter{})
-	if err != nil {
-		return err
-	}
-	outcome, err := rc.Result(ctx, id)
-	if errors.Is(err, runs.ErrNotFinished) {
-		return fmt.Errorf("%s has not finished; see perdure runs show %s", id, id)
-	} else if err != nil {
-		return err
-	}
-	outcome = runs.Explained(outcome, id)
+	return r.onRun(ctx, r.ID, func(rc *runs.Client, id runs.RunID) error {
+		outcome, err := rc.Result(ctx, id)
+		if errors.Is(err, runs.ErrNotFinished) {
+			return fmt.Errorf("%s has not finished; see perdure runs show %s", id, id)
+		} else if err != nil {
+			return err
+		}
+		return r.print(c, id, runs.Explained(outcome, id))
+	})
+}
+
+func (r runsResultCommand) print(c *console, id runs.RunID, outcome *runs.Outcome) error {
 	if r.Output == "json" {
 		if err := c.printJSON(outcome); err != nil {
 			return err

@@ -154,7 +154,7 @@ func (r runsResumeCommand) resumeOne(ctx context.Context, c *console, rc *runs.C
 	case len(plan.OutcomeUnknown) > 0:
 		return errReported
 	}
-	if ok, err := r.confirmed(ctx, c, plan); err != nil || !ok {
+	if ok, err := r.confirmed(ctx, c, req, plan); err != nil || !ok {
 		return err
 	}
 	if err := rc.Resumptions().Execute(ctx, plan); err != nil {
@@ -182,21 +182,11 @@ func (r runsResumeCommand) definition(ctx context.Context, c *console, tool stri
 }
 
 // confirmed asks for confirmation of a resumption that changes something.
-func (r runsResumeCommand) confirmed(ctx context.Context, c *console, plan *history.ResumePlan) (bool, error) {
-	if !r.changes() && len(plan.AtRisk()) == 0 && !plan.WithoutForwarded {
+func (r runsResumeCommand) confirmed(ctx context.Context, c *console, req history.ResumeRequest, plan *history.ResumePlan) (bool, error) {
+	if !req.ChangesRun() && len(plan.AtRisk()) == 0 && !plan.WithoutForwarded {
 		return true, nil
 	}
-	return r.confirm(ctx, c, "Resume the run? [y/N] ")
-}
-
-// changes reports whether the resumption changes more than the outcome of calls left unknown.
-func (r runsResumeCommand) changes() bool {
-	return len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""
-}
-
-// confirm asks for a yes; --yes is one.
-func (r runsResumeCommand) confirm(ctx context.Context, c *console, question string) (bool, error) {
-	return confirmed(ctx, c, r.Yes, question)
+	return confirmed(ctx, c, r.Yes, "Resume the run? [y/N] ")
 }
 
 // confirmed asks for a yes, unless it was given already.

@@ -100,8 +100,8 @@ func (b *bulkResume) run(ctx context.Context, rc *runs.Client) error {
 	if b.DryRun {
 		return b.finish(report)
 	}
-	if (b.changes() || report.Repeats > 0) && report.Resumable > 0 {
-		ok, err := b.confirm(ctx, b.console, fmt.Sprintf("Resume %d runs? [y/N] ", report.Resumable))
+	if (b.request.ChangesRun() || report.Repeats > 0) && report.Resumable > 0 {
+		ok, err := confirmed(ctx, b.console, b.Yes, fmt.Sprintf("Resume %d runs? [y/N] ", report.Resumable))
 		if err != nil || !ok {
 			return err
 		}

@@ -30,15 +30,10 @@ func (runsShowCommand) Help() string {
 }
 
 func (s runsShowCommand) Run(ctx context.Context, c *console) error {
-	rc, done, err := s.runsClient(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	id, err := findRun(ctx, rc, s.ID, runs.Filter{})
-	if err != nil {
-		return err
-	}
+	return s.onRun(ctx, s.ID, func(rc *runs.Client, id runs.RunID) error { return s.show(ctx, c, rc, id) })
+}
+
+func (s runsShowCommand) show(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) error {
 	if s.Watch {
 		if err := watch(ctx, c, rc, id); err != nil {
 			return err
@@ -302,11 +297,12 @@ func printOutcome(out *lines, o *runs.Outcome) {
 
 // brief is JSON on a line, cut if it is long.
 func brief(raw json.RawMessage) string {
-	text := []rune(view.JSONLine(orNull(raw)))
-	if len(text) > 300 {
-		return string(text[:299]) + "… (all of it: perdure runs result)"
+	text := view.JSONLine(orNull(raw))
+	cut := shorten(text, 300)
+	if cut != text {
+		cut += " (all of it: perdure runs result)"
 	}
-	return string(text)
+	return cut
 }
 
 func statusStyle(status string) style {

@@ -105,15 +105,10 @@ same result. Review both files before you use them. Example:
 }
 
 func (k scriptPromoteCommand) Run(ctx context.Context, c *console) error {
-	rc, done, err := k.runsClient(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	id, err := findRun(ctx, rc, k.RunID, runs.Filter{})
-	if err != nil {
-		return err
-	}
+	return k.onRun(ctx, k.RunID, func(rc *runs.Client, id runs.RunID) error { return k.promote(ctx, c, rc, id) })
+}
+
+func (k scriptPromoteCommand) promote(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) error {
 	recording, err := readRecording(ctx, rc, id)
 	if err != nil {
 		return err

@@ -2,13 +2,18 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/internal/store"
@@ -136,6 +141,49 @@ func (f tokenFlags) token() (string, error) {
 type target struct {
 	url   string // of the MCP endpoint
 	token string // bearer token; "" = none
+}
+
+// ask sends a request for a page of the server, and reads the response.
+func (t target) ask(ctx context.Context, limit time.Duration, method, page string, body io.Reader) (*http.Response, []byte, error) {
+	at, err := besideEndpoint(t.url, page)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, at.String(), body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if t.token != "" {
+		request.Header.Set("Authorization", "Bearer "+t.token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, nil, unreached(at.Host, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusUnauthorized {
+		return nil, nil, errUnauthorized(t.url)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the response of %s: %w", t.url, err)
+	}
+	return response, text, nil
+}
+
+// besideEndpoint is the URL of a page of the server of an MCP endpoint, or of any
+// other URL.
+func besideEndpoint(server, page string) (*url.URL, error) {
+	base, err := url.Parse(server)
+	if err != nil || base.Host == "" {
+		return nil, usagef("--url %q: %v", server, cmp.Or(err, errors.New("not a URL such as http://127.0.0.1:4483")))
+	}
+	return base.Parse(page)
 }
 
 func (f serverFlags) target() (target, error) {

@@ -69,31 +69,13 @@ func (c *console) noteDown(ctx context.Context, of target) {
 
 // fetchStatus asks the server whose MCP endpoint is given.
 func fetchStatus(ctx context.Context, of target) (*service.ServerStatus, error) {
-	at, err := besideEndpoint(of.url, "/readyz")
+	response, text, err := of.ask(ctx, 10*time.Second, http.MethodGet, "/readyz?verbose", nil)
 	if err != nil {
 		return nil, err
-	}
-	at.RawQuery = "verbose"
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	if of.token != "" {
-		request.Header.Set("Authorization", "Bearer "+of.token)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, unreached(at.Host, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode == http.StatusUnauthorized {
-		return nil, errUnauthorized(of.url)
 	}
 	var status service.ServerStatus
-	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		return nil, fmt.Errorf("%s is not the status of a perdure server: %w", at, err)
+	if err := json.Unmarshal(text, &status); err != nil {
+		return nil, fmt.Errorf("%s is not the status of a perdure server: %w", response.Request.URL, err)
 	}
 	return &status, nil
 }

@@ -83,10 +83,9 @@ func (t *takeOver) propose(ctx context.Context, configuration string) error {
 	if err := t.confirm(ctx, "Start these servers and list their tools? [Y/n] "); err != nil {
 		return err
 	}
-	found, diags := config.Load(config.Sources{Config: scaffold.ConfigFile, Text: []byte(configuration), Env: t.set.Env(secrets.Lookup)})
-	if diags.HasErrors() {
-		printDiagnostics(t.console, diags)
-		return errReported
+	found, err := load(t.console, config.Sources{Config: scaffold.ConfigFile, Text: []byte(configuration), Env: t.set.Env(secrets.Lookup)})
+	if err != nil {
+		return err
 	}
 	found.Backends = slices.DeleteFunc(found.Backends, func(b backends.Config) bool {
 		return !slices.ContainsFunc(t.set.Servers, func(s *scaffold.Server) bool { return s.Name == b.Name })

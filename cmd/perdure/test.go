@@ -220,15 +220,10 @@ func writeJUnit(name string, results []*deftest.Result) error {
 
 // record writes a test from a run.
 func (t testCommand) record(ctx context.Context, c *console) error {
-	rc, done, err := t.runsClient(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	id, err := findRun(ctx, rc, t.Record, runs.Filter{})
-	if err != nil {
-		return err
-	}
+	return t.onRun(ctx, t.Record, func(rc *runs.Client, id runs.RunID) error { return t.recordRun(ctx, c, rc, id) })
+}
+
+func (t testCommand) recordRun(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) error {
 	recording, err := readRecording(ctx, rc, id)
 	if err != nil {
 		return err

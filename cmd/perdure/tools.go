@@ -118,8 +118,5 @@ func hidden(yes bool) string {
 // firstLine shortens a description to fit beside a name.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if letters := []rune(line); len(letters) > 90 {
-		return string(letters[:89]) + "…"
-	}
-	return line
+	return shorten(line, 90)
 }
