@@ -13,7 +13,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -28,6 +27,7 @@ import (
 	"github.com/perdure/perdure/internal/scaffold"
 	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/internal/store"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -165,8 +165,8 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	defer o.Temporal.Close()
 	o.Gateway = d.options(service.Reachable(listener.Addr()), keys)
 	o.Gateway.Retention, o.Gateway.SignInByLink = devserver.DefaultRetention, true
-	closeFiles, err := d.openFiles(keys, &o)
-	defer closeFiles()
+	closeData, err := o.OpenData(d.Data, keys)
+	defer closeData()
 	if err != nil {
 		return err
 	}
@@ -218,33 +218,6 @@ func (d devCommand) connect(ctx context.Context, temporal *devserver.Server, o *
 	return nil
 }
 
-// openFiles opens what o keeps beside the runs. closeAll closes what is open, also after
-// an error.
-func (d devCommand) openFiles(keys service.Keys, o *service.Options) (closeAll func(), err error) {
-	var open []func()
-	closeAll = func() {
-		for _, end := range slices.Backward(open) {
-			end()
-		}
-	}
-	kept, err := service.OpenFiles(d.Data, keys, o.Logger)
-	if err != nil {
-		return closeAll, err
-	}
-	o.Kept, open = kept, append(open, func() { kept.Close() })
-	published, err := service.OpenRegistryFile(d.Data)
-	if err != nil {
-		return closeAll, err
-	}
-	o.Published, open = published, append(open, func() { published.Close() })
-	answers, err := service.OpenAnswersFile(d.Data)
-	if err != nil {
-		return closeAll, err
-	}
-	o.Answers, open = answers, append(open, func() { answers.Close() })
-	return closeAll, nil
-}
-
 func newDevFile(mcp net.Addr, temporal *devserver.Server, s *service.Service) devFile {
 	dev := devFile{
 		PID: os.Getpid(), MCP: "http://" + service.Reachable(mcp) + service.Endpoint,
@@ -293,7 +266,7 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 	if err != nil {
 		return nil, err
 	}
-	if ui != "" && !d.AllowAnonymous && !auth.OnLoopback(ui) {
+	if ui != "" && !d.AllowAnonymous && !web.OnLoopback(ui) {
 		return nil, usagef("--ui-listen %s would show every run to everybody who reaches it; use a loopback address such as 127.0.0.1:8233, or --allow-anonymous if that is intended", ui)
 	}
 	frontend, err := d.address(d.TemporalListen, defaultTemporal, "--temporal-listen", true)

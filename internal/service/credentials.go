@@ -3,23 +3,12 @@ package service
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"slices"
 
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/credentials"
 	"github.com/perdure/perdure/internal/store"
 )
-
-// OpenFiles opens the store of a single process, in its data directory.
-func OpenFiles(data string, k Keys, log *slog.Logger) (store.Grants, error) {
-	sealing, err := k.sealing()
-	if err != nil {
-		return nil, err
-	}
-	return store.OpenFiles(filepath.Join(data, "grants"), sealing, log)
-}
 
 // maxSmallAnswer bounds an answer of a backend where large values are not kept: an output
 // of the size that a history takes, a second time as text, and what is around them.
