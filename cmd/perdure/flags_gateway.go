@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/service"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // gatewayFlags are the flags of processes that serve clients.
@@ -56,7 +56,7 @@ func orNone(flag time.Duration) time.Duration {
 // refuseStrangers returns an error if unauthenticated callers of other machines would
 // be served.
 func (f *gatewayFlags) refuseStrangers(callers config.Auth, address net.Addr) error {
-	if f.AllowAnonymous || callers.TokenFile != "" || callers.OIDC != nil || auth.OnLoopback(address.String()) {
+	if f.AllowAnonymous || callers.TokenFile != "" || callers.OIDC != nil || web.OnLoopback(address.String()) {
 		return nil
 	}
 	return usagef("everybody who reaches %s could call tools; configure incomingAuth, listen on a loopback address such as 127.0.0.1, or set --allow-anonymous if that is intended", address)

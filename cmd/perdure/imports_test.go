@@ -46,7 +46,7 @@ var imports = map[string][]string{
 	"internal/perduretest":   {},
 	"gateway/approvals":      {"definitions/view", "internal/runs", "gateway/auth", "internal/web"},
 	"internal/codes":         {},
-	"internal/config":        {"definitions", "definitions/template", "gateway/auth", "internal/backends", "internal/credentials", "internal/secrets", "internal/registry", "internal/runs", "internal/telemetry"},
+	"internal/config":        {"definitions", "definitions/template", "gateway/auth", "internal/backends", "internal/credentials", "internal/secrets", "internal/registry", "internal/runs", "internal/telemetry", "internal/web"},
 	"internal/service":       {"activities", "definitions", "gateway", "gateway/approvals", "gateway/auth", "internal/backends", "internal/codes", "internal/config", "internal/credentials", "internal/secrets", "internal/payloads", "internal/quarantine", "internal/registry", "internal/runs", "internal/store", "internal/telemetry", "internal/web", "workflows"},
 	"internal/scaffold":      {"definitions", "internal/backends", "internal/config"},
 	"internal/web":           {},

@@ -15,7 +15,7 @@ import (
 func onThisMachine(r *http.Request) error {
 	const advice = "only a browser on the machine of the server is let in, under the name localhost or 127.0.0.1; to let in others, say in the configuration how they sign in: incomingAuth and approvals"
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if local == nil || !OnLoopback(local.String()) || !OnLoopback(r.RemoteAddr) || !OnLoopback(r.Host) {
+	if local == nil || !web.OnLoopback(local.String()) || !web.OnLoopback(r.RemoteAddr) || !web.OnLoopback(r.Host) {
 		return errors.New(advice)
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
@@ -24,12 +24,9 @@ func onThisMachine(r *http.Request) error {
 		}
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
-		if u, err := url.Parse(origin); err != nil || !OnLoopback(u.Host) {
+		if u, err := url.Parse(origin); err != nil || !web.OnLoopback(u.Host) {
 			return errors.New(advice + "; this request came from another site")
 		}
 	}
 	return nil
 }
-
-// OnLoopback reports whether a host, with or without a port, is this machine.
-func OnLoopback(address string) bool { return web.OnLoopback(address) }

@@ -10,9 +10,9 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 )
 
-// envReference matches a variable of the environment in a text: ${env:NAME}, and
+// EnvReference matches a variable of the environment in a text: ${env:NAME}, and
 // ${env:NAME:-TEXT} with what holds where it is not set or empty.
-var envReference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+var EnvReference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 
 // shellReference matches a variable as a shell and others write it, which is left as it
 // is: ${NAME} anywhere, and $NAME where it is the whole text or token.
@@ -25,8 +25,8 @@ func (r *reader) expanded(p keyPath, text string) string {
 	if m := shellReference.FindStringSubmatch(text); m != nil {
 		r.warnf(p, "environment", "the variable %s is not read here: write ${env:%[1]s}", cmp.Or(m[1], m[2]))
 	}
-	return envReference.ReplaceAllStringFunc(text, func(written string) string {
-		m := envReference.FindStringSubmatch(written)
+	return EnvReference.ReplaceAllStringFunc(text, func(written string) string {
+		m := EnvReference.FindStringSubmatch(written)
 		name, hasDefault, otherwise := m[1], m[2] != "", m[3]
 		value, ok := r.env(name)
 		switch {
@@ -52,7 +52,7 @@ func atHome(path string) string {
 // referred are the values of the variables that texts refer to; nil = there are none.
 func (r *reader) referred(texts []string) (values []backends.Secret) {
 	for _, text := range texts {
-		for _, m := range envReference.FindAllStringSubmatch(text, -1) {
+		for _, m := range EnvReference.FindAllStringSubmatch(text, -1) {
 			if value, ok := r.env(m[1]); ok && value != "" {
 				values = append(values, backends.Secret(value))
 			}

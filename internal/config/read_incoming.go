@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 )
 
 func (r *reader) auth(c *configuration) Auth {
@@ -99,7 +100,7 @@ func (r *reader) webAddress(p keyPath, address string, plain bool) {
 	switch {
 	case err != nil || !isWebAddress(address):
 		r.errorf(p, "auth", "%q is not an https URL", address)
-	case u.Scheme == "http" && !plain && !auth.OnLoopback(u.Host):
+	case u.Scheme == "http" && !plain && !web.OnLoopback(u.Host):
 		r.errorf(p, "auth", "%q is not an https URL, and anybody on the way could sign tokens; insecureAllowHttp: true takes it nevertheless", address)
 	}
 }

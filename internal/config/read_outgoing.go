@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/credentials"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // outgoingAuth gives the strategies, by backend. The default is for those that
@@ -164,7 +164,7 @@ func (r *reader) client(p keyPath, o oauthClient) credentials.Client {
 		r.errorf(p.to("tokenUrl"), "auth", "is not an http or https URL")
 	case u.User != nil:
 		r.errorf(p.to("tokenUrl"), "auth", "holds a name or password; use clientId and clientSecretEnv")
-	case u.Scheme == "http" && !auth.OnLoopback(u.Host):
+	case u.Scheme == "http" && !web.OnLoopback(u.Host):
 		r.warnf(p.to("tokenUrl"), "auth", "secrets and tokens are sent in clear; use https")
 	}
 	return credentials.Client{

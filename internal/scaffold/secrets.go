@@ -33,9 +33,6 @@ type concealer struct {
 	out *Server
 }
 
-// reference is how a configuration refers to a variable.
-var reference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
-
 func refer(name string) string { return "${env:" + name + "}" }
 
 // variable keeps a value as a variable and gives its name: the one that is wanted,
@@ -84,7 +81,7 @@ func (c *concealer) env(env map[string]string) {
 	c.out.PassEnv = slices.Clone(c.out.PassEnv)
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		value := env[name]
-		if !reference.MatchString(value) && !isHarmless(name, value) {
+		if !config.EnvReference.MatchString(value) && !isHarmless(name, value) {
 			value = refer(c.variable(name, value, "env."+name))
 		}
 		if value == refer(name) {
@@ -104,7 +101,7 @@ func (c *concealer) headers(headers map[string]string) {
 
 // header gives the value of a header with what is secret in it as a variable.
 func (c *concealer) header(name, value string) string {
-	if reference.MatchString(value) || isHarmless(name, value) {
+	if config.EnvReference.MatchString(value) || isHarmless(name, value) {
 		return value
 	}
 	scheme, token, ok := strings.Cut(value, " ")
@@ -144,9 +141,9 @@ func (c *concealer) arg(before, arg string) string {
 	switch {
 	case header != nil && isHeaderFlag(before):
 		return header[1] + header[2] + c.header(header[1], header[3])
-	case isOption && hasValue && isSecretName(flag) && !reference.MatchString(value):
+	case isOption && hasValue && isSecretName(flag) && !config.EnvReference.MatchString(value):
 		return flag + "=" + refer(c.variable(c.out.Name+"_"+strings.TrimLeft(flag, "-"), value, "args, "+flag))
-	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && isSecretName(before) && !isOption && !reference.MatchString(arg):
+	case strings.HasPrefix(before, "-") && !strings.Contains(before, "=") && isSecretName(before) && !isOption && !config.EnvReference.MatchString(arg):
 		return refer(c.variable(c.out.Name+"_"+strings.TrimLeft(before, "-"), arg, "args, "+before))
 	case isOption && hasValue:
 		return flag + "=" + c.arg(flag, value)
@@ -163,7 +160,7 @@ func (c *concealer) word(before, word string) string {
 	name, value, hasValue := strings.Cut(word, "=")
 	hasValue = hasValue && argumentName.MatchString(name)
 	switch {
-	case reference.MatchString(word) || hidesCode(before, word):
+	case config.EnvReference.MatchString(word) || hidesCode(before, word):
 	case hasValue && !strings.Contains(word, "://") && isSecretName(name): // NAME=VALUE, as of docker run -e
 		return name + "=" + refer(c.variable(name, value, "args, "+name))
 	case hasValue:
@@ -193,7 +190,7 @@ var unparsedUser = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://[^:@/?#\s]*:(.
 // inURL gives a URL with its password, and parameters that may be secret, as
 // variables; what is none, as it is.
 func (c *concealer) inURL(text, where string) string {
-	if reference.MatchString(text) {
+	if config.EnvReference.MatchString(text) {
 		return text
 	}
 	u, err := url.Parse(text)
@@ -260,7 +257,7 @@ func (c *concealer) secretOf(parent *yaml.Node, key string, value *yaml.Node) *y
 func (c *concealer) referred() {
 	texts := slices.Concat([]string{c.out.Command, c.out.URL, c.out.Dir}, c.out.Args, slices.Collect(maps.Values(c.out.Env)), slices.Collect(maps.Values(c.out.Headers)))
 	for _, text := range texts {
-		for _, m := range reference.FindAllStringSubmatch(text, -1) {
+		for _, m := range config.EnvReference.FindAllStringSubmatch(text, -1) {
 			if m[2] == "" { // it has no default
 				c.need(m[1])
 			}

@@ -40,7 +40,7 @@ func (s *front) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bod
 	case auth.LoginClosed:
 		s.warnOfClosedPage()
 	case auth.LoginLink:
-		if !auth.OnLoopback(o.PublicURL.host()) {
+		if !web.OnLoopback(o.PublicURL.host()) {
 			return page, err
 		}
 		fallthrough
