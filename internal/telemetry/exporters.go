@@ -84,12 +84,7 @@ func (o Options) spanExporter(ctx context.Context) (sdktrace.SpanExporter, error
 	case o.Endpoint == "":
 		return otlptracehttp.New(ctx)
 	}
-	options := []otlptracehttp.Option{otlptracehttp.WithHeaders(o.Headers)}
-	if isURL(o.Endpoint) {
-		options = append(options, otlptracehttp.WithEndpointURL(o.path("/v1/traces")))
-	} else {
-		options = append(options, otlptracehttp.WithEndpoint(o.Endpoint))
-	}
+	options := []otlptracehttp.Option{otlptracehttp.WithHeaders(o.Headers), otlptracehttp.WithEndpointURL(o.url("/v1/traces"))}
 	if o.Insecure {
 		options = append(options, otlptracehttp.WithInsecure())
 	}
@@ -103,21 +98,24 @@ func (o Options) metricExporter(ctx context.Context) (sdkmetric.Exporter, error)
 	case o.Endpoint == "":
 		return otlpmetrichttp.New(ctx)
 	}
-	options := []otlpmetrichttp.Option{otlpmetrichttp.WithHeaders(o.Headers)}
-	if isURL(o.Endpoint) {
-		options = append(options, otlpmetrichttp.WithEndpointURL(o.path("/v1/metrics")))
-	} else {
-		options = append(options, otlpmetrichttp.WithEndpoint(o.Endpoint))
-	}
+	options := []otlpmetrichttp.Option{otlpmetrichttp.WithHeaders(o.Headers), otlpmetrichttp.WithEndpointURL(o.url("/v1/metrics"))}
 	if o.Insecure {
 		options = append(options, otlpmetrichttp.WithInsecure())
 	}
 	return otlpmetrichttp.New(ctx, options...)
 }
 
-func isURL(endpoint string) bool { return strings.Contains(endpoint, "://") }
-
-func (o Options) path(of string) string { return strings.TrimRight(o.Endpoint, "/") + of }
+// url is that of a signal at the endpoint, which may lack a scheme.
+func (o Options) url(path string) string {
+	endpoint := strings.TrimRight(o.Endpoint, "/") + path
+	switch {
+	case strings.Contains(o.Endpoint, "://"):
+		return endpoint
+	case o.Insecure:
+		return "http://" + endpoint
+	}
+	return "https://" + endpoint
+}
 
 // prometheusReader collects metrics when they are read, with those of the process.
 func prometheusReader() (sdkmetric.Reader, http.Handler, error) {
