@@ -105,33 +105,41 @@ func (s *Step) waits() bool {
 
 // AdviseKey is that of [KeyAdviser].
 func (s *Step) AdviseKey(key string, value *yaml.Node) Advice {
-	number := value.Kind == yaml.ScalarNode && isNumber(value)
-	switch plain := PlainKey(key); {
-	case plain == "name" && value.Kind == yaml.ScalarNode && slices.Contains([]string{"workflow", "composite", "subworkflow", "composition", "compositetool"}, PlainKey(string(s.Type))):
+	plain := PlainKey(key)
+	if isNumber(value) {
+		if advice := s.adviseNumber(plain, value.Value); advice.Says != "" {
+			return advice
+		}
+	}
+	called := PlainKey(string(s.Type))
+	switch list := value.Kind == yaml.SequenceNode; {
+	case plain == "name" && value.Kind == yaml.ScalarNode && slices.Contains([]string{"workflow", "composite", "subworkflow", "composition", "compositetool"}, called):
 		return WriteKey("workflow", ": "+value.Value)
-	case plain == "retry" && value.Kind == yaml.MappingNode:
-		return WriteKey("onError", ": {action: retry, retryCount: 3, retryDelay: 5s}")
-	case number && slices.Contains([]string{"retries", "retry", "attempts", "maxretries", "maxattempts", "retrycount"}, plain):
-		return WriteKey("onError", fmt.Sprintf(": {action: retry, retryCount: %s}", value.Value))
-	case number && s.waits() && strings.HasPrefix(plain, "second"):
-		return WriteKey("for", fmt.Sprintf(": %ss", value.Value))
-	case number && s.waits() && strings.HasPrefix(plain, "minute"):
-		return WriteKey("for", fmt.Sprintf(": %sm", value.Value))
 	case plain == "name" && s.ID != "" && s.Tool == "" && (s.Type == "" || s.Type == ToolStep):
 		return WriteKey("tool", " for the name of the tool; the name of a step is its id")
-	case number && slices.Contains([]string{"timeoutminutes", "timeoutmins"}, plain):
-		return WriteKey("timeout", fmt.Sprintf(": %sm", value.Value))
-	case number && slices.Contains([]string{"timeoutseconds", "timeoutsecs", "timeouts"}, plain):
-		return WriteKey("timeout", fmt.Sprintf(": %ss", value.Value))
-	}
-	if advice := stepAdvice.key(key); advice.Says != "" {
-		return advice
-	}
-	if slices.Contains([]string{"parallel", "inparallel", "concurrently", "all"}, PlainKey(key)) && value.Kind == yaml.SequenceNode {
+	case plain == "retry" && value.Kind == yaml.MappingNode:
+		return WriteKey("onError", ": {action: retry, retryCount: 3, retryDelay: 5s}")
+	case list && slices.Contains([]string{"parallel", "inparallel", "concurrently", "all"}, plain):
 		return adviseBeside
-	}
-	if (key == "options" || key == "choices" || key == "answers") && value.Kind == yaml.SequenceNode {
+	case list && slices.Contains([]string{"options", "choices", "answers"}, key):
 		return WriteKey("schema", ": {type: object, properties: {choice: {type: string, enum: […]}}}")
+	}
+	return stepAdvice.key(key)
+}
+
+// adviseNumber is advice about a key whose value is a number.
+func (s *Step) adviseNumber(plain, number string) Advice {
+	switch {
+	case slices.Contains([]string{"retries", "retry", "attempts", "maxretries", "maxattempts", "retrycount"}, plain):
+		return WriteKey("onError", fmt.Sprintf(": {action: retry, retryCount: %s}", number))
+	case s.waits() && strings.HasPrefix(plain, "second"):
+		return WriteKey("for", ": "+number+"s")
+	case s.waits() && strings.HasPrefix(plain, "minute"):
+		return WriteKey("for", ": "+number+"m")
+	case slices.Contains([]string{"timeoutminutes", "timeoutmins"}, plain):
+		return WriteKey("timeout", ": "+number+"m")
+	case slices.Contains([]string{"timeoutseconds", "timeoutsecs", "timeouts"}, plain):
+		return WriteKey("timeout", ": "+number+"s")
 	}
 	return Advice{}
 }

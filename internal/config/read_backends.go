@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -69,42 +68,51 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 func (r *reader) reached(p keyPath, b *backend, config backends.Config) {
 	switch config.Transport {
 	case backends.StreamableHTTP, backends.SSE:
-		if b.Command != "" {
-			r.errorf(p.to("command"), "backends", "belongs to transport stdio, not to %s", b.Transport)
-		}
-		for key, value := range map[string]string{"user": b.User, "group": b.Group} {
-			if value != "" {
-				r.errorf(p.to(key), "backends", "belongs to transport stdio, not to %s", b.Transport)
-			}
-		}
-		if b.URL == "" {
-			r.errorf(p.to("url"), "missing", "is missing: the URL of the server, or command for a program")
-		} else if u, err := url.Parse(config.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			r.errorf(p.to("url"), "backends", "is not an http or https URL, such as http://127.0.0.1:8080/mcp") // it may have a password
-		}
+		r.reachedByURL(p, b, config.URL)
 	case backends.Stdio:
-		if b.URL != "" {
-			r.errorf(p.to("url"), "backends", "belongs to transport streamable-http or sse, not to stdio")
-		}
-		if b.Command == "" {
-			r.errorf(p.to("command"), "backends", "is missing: the program to start")
-		}
-		if words := strings.Fields(b.Command); len(words) > 1 && len(b.Args) == 0 && !exists(config.Command) {
-			r.errorf(p.to("command"), "backends", "is a program and its arguments in one text; write command: %s, and each other word under args", words[0]) // which may be secret
-		}
-		if err := backends.CheckAccount(b.User, b.Group); err != nil {
-			r.errorf(p.to("user"), "backends", "%s", err)
-		}
+		r.reachedAsProgram(p, b, config.Command)
 	case "":
-		switch {
-		case strings.HasSuffix(strings.TrimSuffix(b.URL, "/"), "/sse"):
-			r.errorf(p.to("transport"), "missing", "is missing: write transport: sse, as the URL says")
-		case b.URL != "":
-			r.errorf(p.to("transport"), "missing", "is missing: write transport: streamable-http, or sse for a server of before 2025")
-		default:
-			r.errorf(p.to("transport"), "missing", "is missing: write url and transport: streamable-http for a server, or command for a program")
+		r.errorf(p.to("transport"), "missing", "is missing: write %s", transportOf(b.URL))
+	}
+}
+
+func (r *reader) reachedByURL(p keyPath, b *backend, address string) {
+	for _, key := range []struct{ name, value string }{{"command", b.Command}, {"user", b.User}, {"group", b.Group}} {
+		if key.value != "" {
+			r.errorf(p.to(key.name), "backends", "belongs to transport stdio, not to %s", b.Transport)
 		}
 	}
+	if b.URL == "" {
+		r.errorf(p.to("url"), "missing", "is missing: the URL of the server, or command for a program")
+	} else if !isWebAddress(address) {
+		r.errorf(p.to("url"), "backends", "is not an http or https URL, such as http://127.0.0.1:8080/mcp") // it may have a password
+	}
+}
+
+func (r *reader) reachedAsProgram(p keyPath, b *backend, command string) {
+	if b.URL != "" {
+		r.errorf(p.to("url"), "backends", "belongs to transport streamable-http or sse, not to stdio")
+	}
+	if b.Command == "" {
+		r.errorf(p.to("command"), "backends", "is missing: the program to start")
+	}
+	if words := strings.Fields(b.Command); len(words) > 1 && len(b.Args) == 0 && !exists(command) {
+		r.errorf(p.to("command"), "backends", "is a program and its arguments in one text; write command: %s, and each other word under args", words[0]) // which may be secret
+	}
+	if err := backends.CheckAccount(b.User, b.Group); err != nil {
+		r.errorf(p.to("user"), "backends", "%s", err)
+	}
+}
+
+// transportOf is what to write for a backend with a URL, or with neither a URL nor a program.
+func transportOf(address string) string {
+	switch {
+	case strings.HasSuffix(strings.TrimSuffix(address, "/"), "/sse"):
+		return "transport: sse, as the URL says"
+	case address != "":
+		return "transport: streamable-http, or sse for a server of before 2025"
+	}
+	return "url and transport: streamable-http for a server, or command for a program"
 }
 
 func (r *reader) effects(p keyPath, b *backend) []backends.EffectRule {
