@@ -161,15 +161,7 @@ func sameArguments(d *definitions.Definition, had, has json.RawMessage) bool {
 }
 
 func sameJSON(a, b json.RawMessage) bool {
-	x, errX := canonical(a)
-	y, errY := canonical(b)
+	x, errX := template.Canonical(orEmpty(a))
+	y, errY := template.Canonical(orEmpty(b))
 	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
-func canonical(raw json.RawMessage) (json.RawMessage, error) {
-	v, err := template.DecodeValue(orEmpty(raw))
-	if err != nil {
-		return nil, err
-	}
-	return template.EncodeValue(v)
 }

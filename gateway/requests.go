@@ -11,6 +11,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/backends"
 )
 
@@ -150,7 +151,7 @@ func (rq *requests) dispatch(ctx context.Context, x *exchange) {
 
 // digestOfArguments is the same for arguments that are the same JSON.
 func digestOfArguments(raw json.RawMessage) string {
-	same, err := canonical(raw)
+	same, err := template.Canonical(orEmpty(raw))
 	if err != nil {
 		same = raw
 	}
