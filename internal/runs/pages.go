@@ -112,19 +112,22 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 	}
 	h.outage = nil
 	h.locate(came, page.History.GetEvents())
-	h.token = page.NextPageToken
-	h.closed = h.closed || slices.ContainsFunc(page.History.GetEvents(), closes)
-	h.ended = len(h.token) == 0 && (h.closed || !h.wait)
-	h.paused = len(h.token) == 0 && !h.ended
-	h.full = len(page.History.GetEvents()) >= pageful
-	events := slices.DeleteFunc(page.History.GetEvents(), func(e *historypb.HistoryEvent) bool {
-		return e.EventId <= h.last || provisional(e)
-	})
+	return h.take(page.History.GetEvents(), page.NextPageToken), nil
+}
+
+// take notes where the reader is after a page, and returns the events that are new.
+func (h *historyReader) take(events []*historypb.HistoryEvent, next []byte) []*historypb.HistoryEvent {
+	h.token = next
+	h.closed = h.closed || slices.ContainsFunc(events, closes)
+	h.ended = len(next) == 0 && (h.closed || !h.wait)
+	h.paused = len(next) == 0 && !h.ended
+	h.full = len(events) >= pageful
+	events = slices.DeleteFunc(events, func(e *historypb.HistoryEvent) bool { return e.EventId <= h.last || provisional(e) })
 	if len(events) > 0 {
 		h.last = events[len(events)-1].EventId
 		h.limit = firstPoll
 	}
-	return events, nil
+	return events
 }
 
 // awaitNews waits for news of the run; false = there is none.

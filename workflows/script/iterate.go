@@ -85,40 +85,16 @@ type reader struct {
 
 // page gives the items of the next page; none at the end.
 func (r *reader) page() ([]starlark.Value, error) {
-	p := r.pages
-	b := branchOf(r.thread)
-	name, numbered := starlark.AsString(p.page)
 	for !r.done {
-		if r.read >= p.max {
-			return nil, fmt.Errorf("iterate: %s has more than %d pages: raise max_pages", p.tool, p.max)
-		}
-		args := bounded.NewDict(b.run.Account)
-		for _, from := range []starlark.Value{p.args, r.next} {
-			if from != nil {
-				if err := args.Update(from); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if numbered {
-			if err := args.SetKey(starlark.String(name), starlark.MakeInt(p.start+r.read)); err != nil {
-				return nil, err
-			}
-		}
-		out, err := b.callTool(r.thread, p.tool, args, nil, ToolCall{})
+		result, err := r.call()
 		if err != nil {
 			return nil, err
 		}
-		result, err := b.parsed(out)
+		items, err := r.pages.itemsOf(r.thread, result)
 		if err != nil {
 			return nil, err
 		}
-		r.read++
-		items, err := p.itemsOf(r.thread, result)
-		if err != nil {
-			return nil, err
-		}
-		if numbered {
+		if _, numbered := r.pages.number(); numbered {
 			r.done = len(items) == 0
 		} else if err := r.advance(result); err != nil {
 			return nil, err
@@ -128,6 +104,39 @@ func (r *reader) page() ([]starlark.Value, error) {
 		}
 	}
 	return nil, nil
+}
+
+// number is the argument that counts pages up; false = a function gives the arguments.
+func (p *pages) number() (name string, ok bool) { return starlark.AsString(p.page) }
+
+// call calls the tool for the next page.
+func (r *reader) call() (starlark.Value, error) {
+	p, b := r.pages, branchOf(r.thread)
+	if r.read >= p.max {
+		return nil, fmt.Errorf("iterate: %s has more than %d pages: raise max_pages", p.tool, p.max)
+	}
+	args := bounded.NewDict(b.run.Account)
+	for _, from := range []starlark.Value{p.args, r.next} {
+		if from != nil {
+			if err := args.Update(from); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if name, numbered := p.number(); numbered {
+		if err := args.SetKey(starlark.String(name), starlark.MakeInt(p.start+r.read)); err != nil {
+			return nil, err
+		}
+	}
+	out, err := b.callTool(r.thread, p.tool, args, nil, ToolCall{})
+	if err != nil {
+		return nil, err
+	}
+	result, err := b.parsed(out)
+	if err == nil {
+		r.read++
+	}
+	return result, err
 }
 
 // advance asks the page function for the arguments of the next page.
