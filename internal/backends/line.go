@@ -27,6 +27,12 @@ const (
 	leastHold = time.Second
 	mostHold  = time.Hour
 
+	// leastTrust is the longest hold of a call that has just come; later it is trustGrows
+	// times as long as the call has waited. The calls before it may never come again, as
+	// those of runs that were cancelled.
+	leastTrust = time.Minute
+	trustGrows = 3
+
 	// closedHold is the hold of a call at a closed line.
 	closedHold = time.Second
 )
@@ -55,6 +61,7 @@ type Line struct {
 type ticket struct {
 	id, caller string
 	round      int       // each has one call of a caller
+	came       time.Time // first
 	here       bool      // it waits here
 	until      time.Time // when its place is lost, unless it waits here
 }
@@ -152,7 +159,7 @@ func (l *Line) Enter(ctx context.Context, caller, id string, stop <-chan struct{
 func (l *Line) arrive(caller, id string) *ticket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := &ticket{id: id, caller: caller, here: true}
+	t := &ticket{id: id, caller: caller, came: time.Now(), here: true}
 	if len(l.waiting) > 0 {
 		t.round = l.waiting[0].round
 	}
@@ -205,7 +212,8 @@ func (l *Line) try(t *ticket, tired bool) (*Pass, HeldBack, <-chan struct{}) {
 		held = HeldBack{Why: HeldByBreaker, After: l.cfg.Breaker.Open}
 	}
 	if tired || !soon && held.After > linePatience {
-		held.After = max(held.After, l.untilTurn(t, held, now))
+		trust := max(leastTrust, trustGrows*now.Sub(t.came))
+		held.After = max(held.After, min(l.untilTurn(t, held, now), trust))
 		t.here, t.until = false, now.Add(held.After+placeKept)
 		l.wake()
 		return nil, held, nil

@@ -17,6 +17,10 @@ func (l *Line) Lend(ctx context.Context, caller, id string, keep time.Duration, 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.lent[id] != nil { // meanwhile it was asked for again, or given back
+		l.end(pass, NoVerdict)
+		return nil, nil
+	}
 	pass.until = time.Now().Add(keep)
 	l.lent[id] = pass
 	return nil, nil
@@ -46,12 +50,16 @@ func (l *Line) Renew(id string, keep time.Duration) {
 	p.until = time.Now().Add(keep)
 }
 
-// Return ends a lent pass.
+// Return ends a lent pass. One that has not been lent yet is not lent any more: for a while
+// an ended one stays in its place.
 func (l *Line) Return(id string, v Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.lent[id]; p != nil {
-		delete(l.lent, id)
-		l.end(p, v)
+	p := l.lent[id]
+	if p == nil {
+		l.lent[id] = &Pass{line: l, until: time.Now().Add(placeKept)}
+		return
 	}
+	delete(l.lent, id)
+	l.end(p, v)
 }
