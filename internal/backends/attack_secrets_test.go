@@ -202,3 +202,52 @@ func TestAttackChildTellsSecrets(t *testing.T) {
 		t.Error(told)
 	}
 }
+
+// TestAttackBackendTellsInProgress: progress, which goes to clients and into histories, shows
+// neither a credential nor what is forwarded.
+func TestAttackBackendTellsInProgress(t *testing.T) {
+	t.Parallel()
+	h := &hostile{call: func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, sseEvent(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p1","progress":1,"message":"calling with %s, %s and f0rwarded-meta"}}`,
+			r.Header.Get("Authorization"), r.Header.Get("X-Tenant"))))
+		fmt.Fprint(w, sseEvent(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)))
+	}}
+	config := httpConfig(serve(t, h).URL)
+	config.Credentials = fixed{"Authorization": "Bearer s3cret-token"}
+	told := make(chan string, 1)
+	call := Call{Caller: forwarding("f0rwarded-header", `{"a":["f0rwarded-meta"]}`), Progress: func(p Progress) { told <- p.Message }}
+	if _, err := callGo(t, open(t, config), call); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-told; text != "calling with [secret], [secret] and [secret]" {
+		t.Errorf("progress: %s", text)
+	}
+}
+
+// forwarding is a caller whose request has a header and a value of _meta for backends.
+func forwarding(header Secret, meta string) Caller {
+	return Caller{Forwarded: Forwarded{Headers: Headers{"X-Tenant": header}, Meta: map[string]json.RawMessage{"acme.example/x": json.RawMessage(meta)}}}
+}
+
+// TestAttackBackendTellsWhatIsForwarded: what is forwarded in _meta is in no error, as are
+// headers.
+func TestAttackBackendTellsWhatIsForwarded(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		`"error":{"code":1,"message":"not with f0rwarded-meta","data":{"sent":"f0rwarded-meta"}}`,
+		`"result":{"isError":true,"content":[{"type":"text","text":"not with f0rwarded-meta"}]}`,
+	} {
+		h := &hostile{call: func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, answer)
+		}}
+		result, err := callGo(t, open(t, httpConfig(serve(t, h).URL)), Call{Caller: forwarding("", `{"a":["f0rwarded-meta"],"b":1}`)})
+		told := fmt.Sprint(err)
+		if result != nil {
+			told += string(result.Raw)
+		}
+		if !strings.Contains(told, "not with [secret]") || strings.Contains(told, "f0rwarded") {
+			t.Errorf("%s: %s", answer, told)
+		}
+	}
+}

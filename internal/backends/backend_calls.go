@@ -27,7 +27,7 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 		result, x, err := s.call(ctx, c, headers)
 		if err == nil {
 			b.sessions.release(s)
-			return b.answered(ctx, x, headers, result)
+			return b.answered(ctx, c, x, headers, result)
 		}
 		x.held.end()
 		gone := ctx.Err() == nil && s.sessionGone(x, err)
@@ -44,16 +44,16 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 		case unauthorized:
 			renewals, refused = renewals+1, orNone(headers)
 		default:
-			return nil, b.failed(ctx, c, x, b.cfg.secrets(headers).hide(err))
+			return nil, b.failed(ctx, c, x, b.cfg.secretsOf(c, headers).hide(err))
 		}
 	}
 }
 
 // answered hands on what a backend has answered; the errors of tools show no secrets.
-func (b *backend) answered(ctx context.Context, x *exchange, headers Headers, result *Result) (*Result, error) {
+func (b *backend) answered(ctx context.Context, c Call, x *exchange, headers Headers, result *Result) (*Result, error) {
 	if result.IsError {
 		defer x.held.end()
-		return b.cfg.secrets(headers).hideIn(result)
+		return b.cfg.secretsOf(c, headers).hideIn(result)
 	}
 	keep(ctx, x.held)
 	return result, nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -60,9 +61,15 @@ type Credentials interface {
 // Headers are HTTP headers by name. They hold secrets.
 type Headers map[string]Secret
 
-// secrets are the values given to a backend in confidence: the headers of a request, the
-// configured variables of its process, and what its address or command line has of ours.
-func (c *Config) secrets(h Headers) secrets {
+// secretsOf are secrets for a call with headers.
+func (c *Config) secretsOf(call Call, h Headers) secrets {
+	return c.secrets(h, call.Caller.Forwarded.texts()...)
+}
+
+// secrets are the values given to a backend in confidence: the headers of a request, other
+// texts of it, the configured variables of its process, and what its address or command line
+// has of ours.
+func (c *Config) secrets(h Headers, texts ...string) secrets {
 	var all secrets
 	for _, given := range []Headers{c.Headers, h} {
 		for _, value := range given {
@@ -70,14 +77,13 @@ func (c *Config) secrets(h Headers) secrets {
 			all = append(all, string(value), token)
 		}
 	}
-	for _, value := range c.Env {
+	texts = slices.AppendSeq(texts, maps.Values(c.Env))
+	for _, value := range c.Secrets {
+		texts = append(texts, string(value))
+	}
+	for _, value := range texts {
 		if len(value) >= minVariable {
 			all = append(all, value)
-		}
-	}
-	for _, value := range c.Secrets {
-		if len(value) >= minVariable {
-			all = append(all, string(value))
 		}
 	}
 	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < minSecret })
@@ -143,7 +149,7 @@ func (s secrets) withoutIn(raw json.RawMessage) json.RawMessage {
 // occur everywhere.
 const minSecret = 6
 
-// minVariable is the same for variables: shorter values are modes and levels.
+// minVariable is the same for what is no header: shorter values are modes and levels.
 const minVariable = 8
 
 // without removes secrets from a text. One that has JSON in it, in which characters of a

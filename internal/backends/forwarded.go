@@ -80,6 +80,31 @@ func (f Forwarding) names(key string) bool {
 // Nothing reports whether there is nothing to forward.
 func (f Forwarded) Nothing() bool { return len(f.Headers) == 0 && len(f.Meta) == 0 }
 
+// texts are those in the values of Meta.
+func (f Forwarded) texts() (texts []string) {
+	var collect func(any)
+	collect = func(v any) {
+		switch v := v.(type) {
+		case string:
+			texts = append(texts, v)
+		case []any:
+			for _, item := range v {
+				collect(item)
+			}
+		case map[string]any:
+			for _, item := range v {
+				collect(item)
+			}
+		}
+	}
+	for _, raw := range f.Meta {
+		var v any
+		_ = json.Unmarshal(raw, &v) // it was read with its request
+		collect(v)
+	}
+	return texts
+}
+
 // traces are headers and keys of _meta that are others each time a call is sent.
 var traces = []string{"traceparent", "tracestate", "baggage"}
 

@@ -30,11 +30,14 @@ const callIDs = 1 << 30
 // capabilities for all calls.
 func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *exchange, error) {
 	ctx, x := newExchange(ctx)
-	x.headers, x.traced = headers, c.Trace
+	x.headers, x.traced = orNone(headers), c.Trace // not those of a call beside it
 	s.headers.Store(&headers)
 	params := s.paramsOf(c)
 	if c.Progress != nil {
-		token := s.progress.add(c.Progress)
+		token := s.progress.add(func(p Progress) {
+			p.Message = s.cfg.secretsOf(c, headers).without(p.Message)
+			c.Progress(p)
+		})
 		defer s.progress.remove(token)
 		params.Meta["progressToken"] = token
 	}
