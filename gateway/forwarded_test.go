@@ -107,3 +107,25 @@ func TestAttackForwardedWithAKey(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackForwardedInASession: a request of a session that has the id of an earlier one and
+// forwards something else is not given the run of that one. The same one, sent again, is.
+func TestAttackForwardedInASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) {
+		o.Credentials = &fakeCredentials{wanted: map[string]string{}}
+		o.Forwarding = backends.Forwarding{Headers: []string{"X-Tenant"}, Meta: []string{"traceparent"}}
+	})
+	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	for i, call := range []struct {
+		tenant string
+		runs   int // in all after the call
+	}{{"blue", 1}, {"blue", 1}, {"green", 2}} {
+		ann.call("1", "echoed", `{"message":"m"}`, fmt.Sprintf(`{"traceparent":"%d"}`, i), "X-Tenant", call.tenant).result(false)
+		w.runs.change(func() {
+			if n := len(w.runs.runs); n != call.runs {
+				t.Errorf("after a call for %s there are %d runs, want %d", call.tenant, n, call.runs)
+			}
+		})
+	}
+}

@@ -124,10 +124,9 @@ func (j *joins) attach(ctx context.Context, x *exchange, req runs.StartRequest, 
 	if err != nil {
 		return started, err
 	}
+	forwards := x.forwarded.IsMarked(run.Forwarded) // otherwise it may be for another tenant
 	switch {
-	case x.params.Meta.IdempotencyKey != "" && !x.forwarded.IsMarked(run.Forwarded): // such as for another tenant
-		return started, errKeyReused
-	case run.Caller == x.caller.Subject && sameArguments(req.Definition, run.Arguments, req.Arguments) && (x.params.Name != scriptTool || run.Digest == req.Definition.Digest()):
+	case forwards && run.Caller == x.caller.Subject && sameArguments(req.Definition, run.Arguments, req.Arguments) && (x.params.Name != scriptTool || run.Digest == req.Definition.Digest()):
 		x.setOutlives(j.outlive(run.OnDisconnect))
 		j.join(ctx, x, &run.Run)
 		return started, nil

@@ -129,14 +129,19 @@ func (d *dialer) transport(s *session) (transport.Interface, error) {
 	return &httpWire{StreamableHTTP: t, s: s}, err
 }
 
-// headersFor gives the headers of a request: those that are forwarded, and those with
-// credentials.
+// headersFor gives the headers of a request: those with credentials, and those that are
+// forwarded and that the configuration does not set.
 func (d *dialer) headersFor(ctx context.Context, who Caller, refused Headers) (Headers, error) {
 	own, err := d.credentials(ctx, who, refused)
 	if err != nil || len(who.Forwarded.Headers) == 0 || d.cfg.Transport == Stdio {
 		return own, err
 	}
 	headers := maps.Clone(who.Forwarded.Headers)
+	for _, ours := range []Headers{d.cfg.Headers, own} {
+		for name := range ours {
+			delete(headers, http.CanonicalHeaderKey(name))
+		}
+	}
 	maps.Copy(headers, own)
 	return headers, nil
 }
