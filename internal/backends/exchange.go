@@ -26,6 +26,7 @@ func tooLarge(limit int64) error { return fmt.Errorf("%w of %d bytes", ErrTooLar
 type exchange struct {
 	caller   context.Context   // of the call, without what mcp-go derives from it
 	expected bool              // a call waits for the answer
+	session  bool              // the request belongs to a session, which may be over
 	headers  Headers           // credentials of the call; nil = those of the session
 	traced   map[string]string // headers that name the trace of the call; nil = none
 	held     *holding          // the answer's part of the budget; nil = not kept
@@ -77,7 +78,7 @@ func (x *exchange) outcome() Outcome {
 		return NotSent
 	case x.answer != nil && x.answer.Error != nil:
 		return Refused
-	case x.status == http.StatusNotFound:
+	case x.status == http.StatusNotFound && x.session:
 		return NotSent
 	case x.status >= 300:
 		return Refused

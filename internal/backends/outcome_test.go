@@ -264,3 +264,70 @@ func TestTooLarge(t *testing.T) {
 		}
 	})
 }
+
+// TestAttackSessionEndsUnderACall: a call whose stream breaks and cannot be resumed, since the
+// server has forgotten the session meanwhile, may have been executed, and is not made again.
+func TestAttackSessionEndsUnderACall(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	forgotten := make(chan bool, 1)
+	h := &hostile{
+		call: func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			calls.Add(1)
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "id: 1\nretry: 10\ndata:\n\n")
+		},
+		listen: func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Last-Event-Id") == "" {
+				<-r.Context().Done()
+				return
+			}
+			w.Header().Set("Content-Type", "text/plain")
+			w.WriteHeader(http.StatusNotFound)
+			forgotten <- true
+		},
+	}
+	_, err := callGo(t, open(t, httpConfig(serve(t, h).URL)), Call{})
+	if ce := callError(t, err); ce.Outcome != Unknown || calls.Load() != 1 {
+		t.Errorf("outcome %d after %d calls, want that the first is unknown: %v", ce.Outcome, calls.Load(), err)
+	}
+	<-forgotten
+}
+
+// TestAttackToolNamesARevision: a tool may fail with the code by which servers refuse a
+// revision. Its error comes as an answer, and the call is not made again.
+func TestAttackToolNamesARevision(t *testing.T) {
+	t.Parallel()
+	f := &flaky{next: eras[0].handler(newTestServer()), first: func(w http.ResponseWriter, _ *http.Request, body []byte) {
+		var request struct{ ID json.RawMessage }
+		_ = json.Unmarshal(body, &request)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"sent half"}}`, request.ID, mcp.UNSUPPORTED_PROTOCOL_VERSION)
+	}}
+	p := open(t, httpConfig(serve(t, f).URL))
+	f.times.Store(1)
+	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"})
+	if ce := callError(t, err); ce.Outcome != Refused || f.seen.Load() != 1 {
+		t.Errorf("outcome %d after %d calls, want that the first is refused: %v", ce.Outcome, f.seen.Load(), err)
+	}
+	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
+// A server without sessions that does not find something has refused the call.
+func TestNotFoundWithoutASession(t *testing.T) {
+	t.Parallel()
+	f := &flaky{next: eras[0].handler(newTestServer()), first: func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.WriteHeader(http.StatusNotFound)
+	}}
+	p := open(t, httpConfig(serve(t, f).URL))
+	f.times.Store(1)
+	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"})
+	if ce := callError(t, err); ce.Outcome != Refused || f.seen.Load() != 1 {
+		t.Errorf("outcome %d after %d calls, want that the first is refused: %v", ce.Outcome, f.seen.Load(), err)
+	}
+	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}

@@ -212,15 +212,16 @@ func (s *session) sessionGone(x *exchange, err error) bool {
 	case http.StatusBadRequest: // of some servers
 		return strings.Contains(strings.ToLower(err.Error()), "session")
 	}
-	return errors.Is(err, transport.ErrSessionTerminated)
+	return !x.reached && errors.Is(err, transport.ErrSessionTerminated) // else its stream has broken, and cannot be resumed
 }
 
 // mayBeTools reports whether an error that reads like the end of the session may be that of
-// the called tool: the server has read the request to the end.
+// the called tool: the server has read the request to the end. One of 2026-07-28 that does not
+// speak the revision says so with a status of its own.
 func (s *session) mayBeTools(x *exchange) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.named && !mcp.IsModernProtocol(s.version)
+	return x.named && (x.status < http.StatusMultipleChoices || !mcp.IsModernProtocol(s.version))
 }
 
 var errAsksForEver = fmt.Errorf("the tool has asked for input %d times in the middle of one call, and asks again", maxRounds)

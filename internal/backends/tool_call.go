@@ -30,6 +30,7 @@ const callIDs = 1 << 30
 // capabilities for all calls.
 func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *exchange, error) {
 	ctx, x := newExchange(ctx)
+	x.session = !mcp.IsModernProtocol(s.version)
 	x.headers, x.traced = orNone(headers), c.Trace // not those of a call beside it
 	s.headers.Store(&headers)
 	params := s.paramsOf(c)
