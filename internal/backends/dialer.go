@@ -174,7 +174,7 @@ func (d *dialer) identityOf(who Caller) (identity string) {
 		identity = d.cfg.Credentials.Identity(who)
 	}
 	if forwarded := who.Forwarded.identity(); forwarded != "" && d.cfg.Transport != Stdio {
-		identity += " with headers " + forwarded
+		identity = fmt.Sprintf("%q with headers %s", identity, forwarded)
 	}
 	return identity
 }

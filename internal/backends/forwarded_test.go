@@ -16,7 +16,17 @@ func TestSessionsAcrossTraces(t *testing.T) {
 	if of("00-1", "a") == of("00-1", "b") {
 		t.Error("two tenants share a session")
 	}
+	d.cfg.Credentials = ofEach{}
+	if tenant := (Forwarded{Headers: Headers{"X-Tenant": "a"}}); d.identityOf(Caller{Name: "ann", Forwarded: tenant}) == d.identityOf(Caller{Name: "ann with headers " + tenant.identity()}) {
+		t.Error("a caller shares the session of another, by a name")
+	}
+	d.cfg.Credentials = nil
 	if only := d.identityOf(Caller{Forwarded: Forwarded{Headers: Headers{"Traceparent": "00-1"}}}); only != "" {
 		t.Errorf("a trace alone has the session %q", only)
 	}
 }
+
+// ofEach are credentials of each caller.
+type ofEach struct{ fixed }
+
+func (ofEach) Identity(who Caller) string { return who.Name }
