@@ -131,7 +131,7 @@ func New(o Options) (*Broker, error) {
 		case s.ClientCredentials != nil:
 			b.perCall[backend] = &own{broker: b, client: s.ClientCredentials.Client}
 		case s.PerCaller():
-			b.perCall[backend] = &delegated{broker: b, backend: backend, Strategy: s}
+			b.perCall[backend] = &delegated{broker: b, backend: backend, Strategy: s, changing: make(chan struct{}, changesAtOnce)}
 		}
 	}
 	return b, nil

@@ -20,7 +20,13 @@ type delegated struct {
 	Strategy
 	// unlisted: there were no credentials to list the tools with.
 	unlisted atomic.Bool
+	changing chan struct{} // has an element for each change under way
 }
+
+// changesAtOnce is how many grants for one backend a process changes at a time. Each may
+// take a connection of the store for as long as the token endpoint takes: one that hangs
+// must leave some for all else.
+const changesAtOnce = 5
 
 // A grant is a caller's credentials for a backend, as sealed in the store.
 type grant struct {
@@ -118,7 +124,7 @@ func (d *delegated) missing(why string) *backends.CredentialsError {
 // and marked as wanted if a run needs it.
 func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Caller, refused backends.Headers) (g grant, err error) {
 	var needed *backends.CredentialsError
-	err = d.broker.grants.Change(ctx, key, func(ctx context.Context, was store.Grant) (store.Grant, error) {
+	err = d.change(ctx, key, func(ctx context.Context, was store.Grant) (store.Grant, error) {
 		g = decode(was.Secret)
 		if g.good(d.broker.now()) && !sent(refused, backends.Secret(g.Access)) {
 			return was, nil // somebody else was faster
@@ -204,6 +210,17 @@ func reason(g grant, refused bool) string {
 // worthwhile is by how much a token must outlast a grant to replace it.
 const worthwhile = time.Minute
 
+// change changes a grant in the store, when it is its turn.
+func (d *delegated) change(ctx context.Context, key store.Key, f func(context.Context, store.Grant) (store.Grant, error)) error {
+	select {
+	case d.changing <- struct{}{}:
+		defer func() { <-d.changing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return d.broker.grants.Change(ctx, key, f)
+}
+
 // deposit makes a grant of the token of a request, unless the stored one is good enough.
 // It reports whether a run waited for it.
 func (d *delegated) deposit(ctx context.Context, who backends.Caller) (waited bool, err error) {
@@ -216,7 +233,7 @@ func (d *delegated) deposit(ctx context.Context, who backends.Caller) (waited bo
 		return false, errTried
 	}
 	var g grant
-	err = d.broker.grants.Change(ctx, key, func(ctx context.Context, was store.Grant) (store.Grant, error) {
+	err = d.change(ctx, key, func(ctx context.Context, was store.Grant) (store.Grant, error) {
 		if !d.wants(was, who) { // somebody else was faster
 			g, waited = decode(was.Secret), false
 			return was, nil
