@@ -60,6 +60,8 @@ func errorResult(id runs.RunID, err error) *result {
 		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "runs cannot be reached at the moment, nothing is lost"
 	case errors.Is(err, runs.ErrUnread):
 		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "the run has ended, and its result cannot be read at the moment, nothing is lost"
+	case errors.Is(err, runs.ErrLost):
+		e.Code, e.Category, e.Message = codes.RunLost, codes.CategoryOutcomeUnknown, "Temporal had this run and has it no more: its database was set back, or somebody deleted the run; what it has done is not known here"
 	case errors.Is(err, runs.ErrNotFound):
 		e.Code, e.Category, e.Message = codes.RunNotFound, codes.CategoryValidation, "no such run of yours: it belongs to another caller, or was deleted after its retention time"
 	}

@@ -71,6 +71,8 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureNotReady", "perdure_need_up{perdure_need=\"Temporal\"} 1x60\nperdure_need_up{perdure_need=\"issuer\"} 1x50 0x10", true},
 		{"PerdureNotReady", `perdure_need_up{perdure_need="Temporal"} 1x59 0`, false}, // for a moment
 		{"PerdureNotReady", "perdure_need_up{instance=\"a\"} 0x60\nperdure_need_up{instance=\"b\"} 1x60", false},
+		{"PerdureHistoryLost", `perdure_history_lost_total{instance="a"} 0x50 1x10`, true},
+		{"PerdureHistoryLost", `perdure_history_lost_total{instance="a"} 0x60`, false},
 		{"PerdureClockWrong", "perdure_clock_ahead_seconds{instance=\"a\"} -180x60\nperdure_clock_ahead_seconds{instance=\"b\"} 0x60", true},
 		{"PerdureClockWrong", "perdure_clock_ahead_seconds{instance=\"a\"} 4x60", false},
 		{"PerdureTellsNothing", "perdure_runs 1x60", false},           //

@@ -8,6 +8,7 @@ const (
 	KeyReused            Code = "key_reused"
 	Quota                Code = "quota"
 	RunNotFound          Code = "run_not_found"
+	RunLost              Code = "run_lost"
 	TemplateFailed       Code = "template_failed"
 	OutputFailed         Code = "output_failed"
 	ToolError            Code = "tool_error"
@@ -206,6 +207,8 @@ var table = []Entry{
 		When: "Temporal cannot be reached; call again"},
 	{Code: StartUnknown, Categories: []Category{CategoryOutcomeUnknown},
 		When: "Temporal became unreachable while the run was started, so it is not known whether it started. Calls with an idempotency key or a business key, and clients of 2026-07-28, get `unavailable` instead, because calling again finds the run"},
+	{Code: RunLost, Categories: []Category{CategoryOutcomeUnknown}, Hint: "Look at the backends what was done before calling again, and tell an operator.",
+		When: "Temporal lost the run while a client waited for it, such as by [a failover](operations.md#backup-and-restore) of its database to a standby that lagged"},
 	{Code: Internal, Categories: []Category{CategoryInternal},
 		When: "a fault of perdure or of Temporal"},
 	{Code: InvalidResult, Categories: []Category{CategoryInternal},

@@ -46,6 +46,8 @@ type Config struct {
 	// News of the worker that uses Client. nil = there is none: what happens to runs is
 	// polled for.
 	News *News
+	// Witness of the connection of Client. nil = what Temporal loses is not noticed.
+	Witness *Witness
 	// Now is the time by the clock that processes share. nil = that of this process.
 	Now func() time.Time
 	// Logger gets what goes wrong and is tried again. nil = slog.Default().
@@ -65,7 +67,8 @@ type Client struct {
 	clients
 	queues
 	watches
-	large converter.DataConverter // Config.LargeInputs
+	witness *Witness
+	large   converter.DataConverter // Config.LargeInputs
 }
 
 // New makes a Client. It sends no requests.
@@ -93,7 +96,7 @@ func New(cfg Config) *Client {
 	}
 	return &Client{
 		archive: a, starter: starter{a, cfg.MaxValue}, reader: r, logs: logs{a}, lists: l, answers: answers{r}, control: control{l},
-		clients: clients{a}, queues: queues{a}, watches: watches{archive: a}, large: cfg.LargeInputs,
+		clients: clients{a}, queues: queues{a}, watches: watches{archive: a}, witness: cfg.Witness, large: cfg.LargeInputs,
 	}
 }
 
@@ -128,6 +131,8 @@ func failure(ctx context.Context, doing string, id RunID, err error) error {
 		noNamespace *serviceerror.NamespaceNotFound
 	)
 	switch {
+	case errors.Is(err, ErrLost):
+		return fmt.Errorf("%s: %w", doing, ErrLost)
 	case errors.As(err, &noNamespace):
 		return fmt.Errorf("%s: %w", doing, noNamespaceError(noNamespace.Namespace))
 	case errors.As(err, &notFound):

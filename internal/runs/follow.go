@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -75,7 +76,12 @@ type moment struct {
 func (a *archive) live(ctx context.Context, id RunID, only Interest) iter.Seq2[moment, error] {
 	return func(yield func(moment, error) bool) {
 		f := &follower{archive: a, id: id, fold: a.fold(id), only: only, each: func(m moment) bool { return yield(m, nil) }}
-		if err := f.run(ctx); err != nil && !f.stopped {
+		err := f.run(ctx)
+		var gone *serviceerror.NotFound
+		if f.had && errors.As(err, &gone) {
+			err = ErrLost
+		}
+		if err != nil && !f.stopped {
 			yield(moment{}, err)
 		}
 	}
@@ -88,6 +94,7 @@ type follower struct {
 	fold    *history.Fold
 	each    func(moment) bool // false: the caller wants no more
 	stopped bool
+	had     bool // Temporal had the run
 	over    bool // the run has ended, and not gone on
 	only    Interest
 	news    *subscription
@@ -99,6 +106,7 @@ func (f *follower) run(ctx context.Context) error {
 		f.news = f.archive.news.subscribe(f.id)
 	}
 	defer f.news.cancel()
+	f.had = fresh
 	chain, err := []execution{{runID: started.execution, fresh: f.news != nil}}, error(nil)
 	if !fresh {
 		chain, err = f.chain(ctx)
@@ -163,6 +171,7 @@ func (f *follower) execution(ctx context.Context, x execution, last bool) error 
 		if err := f.archive.hold(ctx, e); err != nil {
 			return err
 		}
+		f.had = true
 		m := moment{f.fold.Add(e), last && !superseded}
 		if !f.each(m) {
 			f.stopped = true

@@ -106,6 +106,41 @@ func count(ctx context.Context, c client.Client, namespace, query string) int64 
 // continue, the newest first, and then of others. Who calls may stop at any.
 func Inputs(ctx context.Context, c client.Client, namespace string, most int) iter.Seq2[RunID, *commonpb.Payload] {
 	return func(yield func(RunID, *commonpb.Payload) bool) {
+		for x := range newest(ctx, c, namespace, most) {
+			first, err := c.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+				Namespace: namespace, Execution: x, MaximumPageSize: 1,
+			})
+			if err != nil || len(first.GetHistory().GetEvents()) == 0 {
+				continue // it has ended to be kept
+			}
+			for _, p := range first.History.Events[0].GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads() {
+				if !yield(RunID(x.WorkflowId), p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Lost is one of as many runs as of Inputs of which Temporal remembers more than its database
+// has; "" = there is none. Restarted, Temporal has forgotten it.
+func Lost(ctx context.Context, c client.Client, namespace string, most int) RunID {
+	a := &archive{temporal: c, namespace: namespace}
+	for x := range newest(ctx, c, namespace, most) {
+		d, err := c.DescribeWorkflowExecution(ctx, x.WorkflowId, x.RunId)
+		if err != nil {
+			continue // it has ended to be kept
+		}
+		if last, err := a.lastWritten(ctx, x); err == nil && last < d.WorkflowExecutionInfo.HistoryLength {
+			return RunID(x.WorkflowId)
+		}
+	}
+	return ""
+}
+
+// newest are at most so many executions that continue, the newest first, and then others.
+func newest(ctx context.Context, c client.Client, namespace string, most int) iter.Seq[*commonpb.WorkflowExecution] {
+	return func(yield func(*commonpb.WorkflowExecution) bool) {
 		for _, status := range []string{"=", "!="} { // a quarantined run is no better than one that has ended
 			list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 				Namespace: namespace, PageSize: int32(most),
@@ -115,16 +150,8 @@ func Inputs(ctx context.Context, c client.Client, namespace string, most int) it
 				return
 			}
 			for _, info := range list.Executions[:min(len(list.Executions), most)] {
-				first, err := c.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
-					Namespace: namespace, Execution: info.Execution, MaximumPageSize: 1,
-				})
-				if err != nil || len(first.GetHistory().GetEvents()) == 0 {
-					continue // it has ended to be kept
-				}
-				for _, p := range first.History.Events[0].GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads() {
-					if !yield(RunID(info.Execution.WorkflowId), p) {
-						return
-					}
+				if !yield(info.Execution) {
+					return
 				}
 			}
 		}

@@ -28,6 +28,10 @@ func (c *Client) Probe(ctx context.Context) (time.Time, error) {
 	return Probe(ctx, c.temporal, c.namespace)
 }
 
+// Lost is a run of which Temporal's database lacks what Temporal said to this process lately
+// that it keeps; "" = none is known of.
+func (c *Client) Lost(ctx context.Context) RunID { return c.witness.lost(ctx, c.archive) }
+
 // NamespaceID is the ID of the namespace, which a restored Temporal keeps, and a new one
 // of the same name does not have; "" = the credentials may not see it.
 func (c *Client) NamespaceID(ctx context.Context) (string, error) {

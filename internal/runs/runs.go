@@ -30,6 +30,9 @@ var (
 	ErrUnchecked      = errors.New("the worker that took the answer up lacks its signing key")
 	ErrUnread         = errors.New("how the run has ended cannot be read here for now")
 	ErrUntaken        = errors.New("the answer was sent, but no worker has processed it yet")
+	// ErrLost says that Temporal had the run while it was followed. It has ErrNotFound in its
+	// chain.
+	ErrLost = fmt.Errorf("%w, though Temporal had it a moment ago", ErrNotFound)
 
 	ErrQuarantined    = errors.New("the run is quarantined, because it takes its worker down; it is not executed until an operator releases or ends it")
 	ErrNotQuarantined = errors.New("the run is not quarantined")

@@ -96,5 +96,8 @@ func (s *Service) probeTemporal(ctx context.Context) error {
 	if took := time.Since(began); err == nil && !at.IsZero() && took < clockWarning/2 {
 		s.opts.clock.note(aheadOf(at, began, time.Now()))
 	}
+	if err == nil {
+		s.noteLost(ctx)
+	}
 	return err
 }

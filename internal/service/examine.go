@@ -208,9 +208,19 @@ func (x *examination) temporal(ctx context.Context) {
 	}
 	x.ok("temporal", "%s, server %s, %s; it writes and reads", options.HostPort, cmp.Or(at.Server, "of unknown version"), at.Latency.Round(time.Millisecond))
 	x.namespace(options.Namespace, at)
+	x.memory(ctx, tc, options.Namespace)
 	x.inputs = map[runs.RunID]*commonpb.Payload{}
 	for id, p := range runs.Inputs(ctx, tc, options.Namespace, examinedRuns) {
 		x.inputs[id] = p
+	}
+}
+
+// memory examines whether Temporal remembers what its database lacks.
+func (x *examination) memory(ctx context.Context, tc client.Client, namespace string) {
+	ctx, cancel := context.WithTimeout(ctx, patience/2)
+	defer cancel()
+	if run := runs.Lost(ctx, tc, namespace, examinedRuns); run != "" {
+		x.add("temporal's memory", CheckFailed, "Temporal remembers more of "+string(run)+" than its database has: the database went back, such as by a failover to a standby that lagged, and so will runs", lostFix)
 	}
 }
 

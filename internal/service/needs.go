@@ -118,6 +118,19 @@ func (s *Service) newNeeds() []*need {
 	return needs
 }
 
+// noteLost reports that Temporal has lost what it had kept, if that is so.
+func (s *Service) noteLost(ctx context.Context) {
+	run := s.runs.Lost(ctx)
+	if run == "" {
+		return
+	}
+	s.opts.Telemetry.HistoryLost()
+	s.opts.Logger.Error("Temporal's database lacks what Temporal had written to it, such as after a failover to a standby that lagged; runs may do again what they have done", "run", run, "fix", lostFix)
+}
+
+// lostFix is what helps against a Temporal that remembers what its database lacks.
+const lostFix = "stop the workers, restart all services of Temporal, look at the runs, and start the workers: Backup and restore in docs/operations.md"
+
 // probeIndex probes the index of runs. While Temporal itself is away, nothing is known of
 // the index: it is as it was.
 func (s *Service) probeIndex(ctx context.Context) error {

@@ -117,6 +117,8 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 		options.Values, options.ValuesIn = db.Values(), db
 	}
 	payloads.ReportUnread(&o, workflows.Unread)
+	options.Witness = &runs.Witness{}
+	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, options.Witness.DialOption())
 	if r.Worker != nil {
 		CacheRuns(r.Worker.CachedRuns)
 		options.Guard = NewGuard(&o, r.Worker.QuarantineAfter, r.LargeValues, r.Keys.Proofs, r.Telemetry, r.Logger)

@@ -77,6 +77,8 @@ type Options struct {
 	Guard *quarantine.Guard
 	// News of the worker, on the connection of Temporal. nil = there is none.
 	News *runs.News
+	// Witness of the connection of Temporal. nil = there is none.
+	Witness *runs.Witness
 
 	clock *clock // on the worker's connection of Temporal, if there is one; nil = that of New
 	// Grace is the time for requests and calls under way at a stop.

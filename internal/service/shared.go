@@ -45,7 +45,7 @@ func newShared(o Options) (*shared, error) {
 
 // newRuns makes the client of the runs of all processes.
 func (s *shared) newRuns() *runs.Client {
-	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, News: s.opts.News, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger, Reserve: web.Reserve, Reader: web.Reader, Now: s.opts.clock.now}
+	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, News: s.opts.News, Witness: s.opts.Witness, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger, Reserve: web.Reserve, Reader: web.Reader, Now: s.opts.clock.now}
 	if s.opts.Values != nil {
 		c.LargeInputs, c.MaxValue = payloads.Writer(c.DataConverter, s.opts.Values), payloads.MaxValue
 	}

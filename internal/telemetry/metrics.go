@@ -48,10 +48,11 @@ type instruments struct {
 	unknown metric.Int64Counter
 	alone   metric.Int64Counter // workflow tasks
 	stopped metric.Int64Counter // runs that are quarantined
+	lost    metric.Int64Counter // times that the database of Temporal went back
 }
 
 func (i *instruments) make(m metric.Meter) error {
-	var errs [9]error
+	var errs [10]error
 	i.served, errs[0] = m.Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"), metric.WithDescription("How long requests of clients took"))
 	i.called, errs[1] = m.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"), metric.WithDescription("How long calls of backend tools took"))
 	i.started, errs[2] = m.Int64Counter("perdure.runs.started", metric.WithDescription("Runs that this process started"))
@@ -61,6 +62,10 @@ func (i *instruments) make(m metric.Meter) error {
 	i.unknown, errs[6] = m.Int64Counter("perdure.step.unknown_outcomes") // runs count by this name as well, and cannot describe it
 	i.alone, errs[7] = m.Int64Counter("perdure.runs.executed_alone", metric.WithDescription("Workflow tasks that this worker executed beside no other, as a worker may have been lost with them"))
 	i.stopped, errs[8] = m.Int64Counter("perdure.runs.quarantined", metric.WithDescription("Runs that this worker has quarantined, as they take their workers down"))
+	i.lost, errs[9] = m.Int64Counter("perdure.history.lost", metric.WithDescription("Times that Temporal's database lacked what Temporal had said to this process that it keeps"))
+	if errs[9] == nil {
+		i.lost.Add(context.Background(), 0) // so that the first time is an increase
+	}
 	return errors.Join(errs[:]...)
 }
 
@@ -91,6 +96,13 @@ func (t *Telemetry) RunExecutedAlone() {
 func (t *Telemetry) RunQuarantined() {
 	if t != nil {
 		t.instruments.stopped.Add(context.Background(), 1)
+	}
+}
+
+// HistoryLost counts that Temporal's database lacks what Temporal had written to it.
+func (t *Telemetry) HistoryLost() {
+	if t != nil {
+		t.instruments.lost.Add(context.Background(), 1)
 	}
 }
 

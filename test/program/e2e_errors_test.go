@@ -185,6 +185,7 @@ var shownElsewhere = map[string]string{
 	"output_too_large_here": "TestOutputTooLarge",
 	"unavailable":           "TestTemporalRestarted",
 	"start_unknown":         "TestAttackStartThatIsNotKnown",
+	"run_lost":              "TestTemporalWentBack",
 	"internal":              "TestErrorsOfTheRun",
 	"invalid_result":        "TestOutcome",
 }
