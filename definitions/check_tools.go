@@ -331,13 +331,17 @@ func (c *callCheck) blockField(r read, field string, of callee) {
 	if r.step == "" {
 		output = ".output"
 	}
+	ofStep, parsed := suffix(" of step ", quoted(r.step)), fmt.Sprintf("(fromJson %s.text)", output)
 	switch {
 	case field == "content":
 		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.content%s; %s does not say that it gives more than content blocks: write %s.text",
-			r.label, r.field, suffix(" of step ", quoted(r.step)), of.name, output)
-	case len(r.what) > 2 && (field == "text" || strings.HasPrefix(field, "text_")) && contentName.MatchString(field):
+			r.label, r.field, ofStep, of.name, output)
+	case !contentName.MatchString(field):
+		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s; %s does not say that it gives more than content blocks: if it gives JSON as text, write %s.%[3]s",
+			r.label, r.field, field, ofStep, of.name, parsed)
+	case len(r.what) > 2 && strings.HasPrefix(field, "text"):
 		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads a field of output.%s%s, which is text: write (fromJson %s.%[3]s).%[6]s if it is JSON",
-			r.label, r.field, field, suffix(" of step ", quoted(r.step)), output, r.what[2])
+			r.label, r.field, field, ofStep, output, r.what[2])
 	}
 }
 

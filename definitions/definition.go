@@ -154,8 +154,8 @@ type Step struct {
 	ID        string   `yaml:"id,omitempty" json:"id,omitempty" meant:"name,key,task_id"` // optional on the inner step of a forEach
 	Type      StepType `yaml:"type,omitempty" json:"type,omitempty" meant:"kind"`
 	DependsOn []string `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty" meant:"needs,depends_on,depends,after,requires,upstream,upstream_task_ids,runAfter,dependencies"`
-	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty" meant:"if,when,only_if,unless"` // a template that gives true or false
-	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`                                    // all attempts together; 0 = DefaultStepTimeout
+	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty" meant:"if,when,only_if"`                                                      // a template that gives true or false
+	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty" meant:"startToCloseTimeout,scheduleToCloseTimeout,time_limit,timeLimit,deadline"` // all attempts together; 0 = DefaultStepTimeout
 	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty" meant:"on_error,onFailure,on_failure,retry,retries,catch,except,rescue"`
 
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author; without effect
@@ -164,8 +164,8 @@ type Step struct {
 	DefaultResults Optional `yaml:"defaultResults,omitempty" json:"defaultResults,omitzero" meant:"default,defaults,default_results,fallback"`
 
 	// tool
-	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty" meant:"uses,call,action,function,operator,resource,Resource,toolName,tool_name"`          // exposed name, or backend.originalName
-	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty" meant:"with,args,params,parameters,input,inputs,op_kwargs,Parameters,argument"` // strings at any depth are templates
+	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty" meant:"uses,call,activity,activityType,action,function,operator,resource,Resource,toolName,tool_name"` // exposed name, or backend.originalName
+	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty" meant:"with,args,params,parameters,input,inputs,op_kwargs,Parameters,argument"`              // strings at any depth are templates
 
 	// workflow, with Arguments and Compensate
 	Workflow string `yaml:"workflow,omitempty" json:"workflow,omitempty"` // the composite tool to call: name, or name@constraint

@@ -82,6 +82,7 @@ var stepAdvice = advised{
 	"next": adviseOrder, "then": adviseOrder, "transition": adviseOrder, "onsuccess": adviseOrder, "end": adviseOrder, "branches": adviseOrder, "downstream": adviseOrder,
 	"switch": adviseBranch, "case": adviseBranch, "cases": adviseBranch, "match": adviseBranch, "else": adviseBranch, "elseif": adviseBranch, "otherwise": adviseBranch,
 	"continueonerror": adviseContinue, "ignoreerrors": adviseContinue, "ignoreerror": adviseContinue, "allowfailure": adviseContinue, "failonerror": adviseContinue, "continueonfail": adviseContinue,
+	"unless":      {"write the contrary as condition, as in condition: '{{not .params.x}}'", []string{"condition"}},
 	"triggerrule": WriteKey("onError", ": {action: continue} in the steps that may fail"),
 	"retrydelay":  WriteKey("onError", ": {action: retry, retryCount: 3, retryDelay: 5s}"),
 	"retrypolicy": WriteKey("onError", ": {action: retry, retryCount: 3}"),

@@ -96,11 +96,28 @@ func (p *parser) syntaxError(err error) {
 			pos = Position{p.file, load.Mark.Line, max(1, load.Mark.Column)}
 		}
 	}
+	if at, found := p.splitTemplate(); found {
+		p.errorf(at, "syntax", "this is not YAML: the text ends at this quote, within its template; write single quotes around a template and double ones in it, as in '{{eq .params.x \"y\"}}'")
+		return
+	}
 	if at, found := p.openQuote(); found && strings.Contains(message, "unexpected end of stream") {
 		p.errorf(at, "syntax", "this is not YAML: the quote that begins here does not end")
 		return
 	}
 	p.errorf(pos, "syntax", "this is not YAML: %s%s", message, p.syntaxRemedy(pos, message))
+}
+
+// splitText is a text in quotes that ends within a template.
+var splitText = regexp.MustCompile(`(?:^\s*|[-:,\[{]\s*)(?:"(?:[^"\\]|\\.)*\{\{(?:[^}"\\]|\\.)*"|'(?:[^']|'')*\{\{(?:[^}']|'')*')`)
+
+// splitTemplate is the quote at which the first such text ends.
+func (p *parser) splitTemplate() (at Position, found bool) {
+	for i, line := range p.lines {
+		if m := splitText.FindStringIndex(line); m != nil {
+			return Position{p.file, i + 1, utf8.RuneCountInString(line[:m[1]])}, true
+		}
+	}
+	return at, false
 }
 
 // quotedValue is a value that begins with a quote.

@@ -50,10 +50,8 @@ const (
 // Explain evaluates the expressions of a template one by one. The text
 // is one that parses.
 func Explain(text string, data any) []Expression {
-	trees := map[string]*parse.Tree{}
-	main := parse.New("")
-	main.Mode = parse.SkipFuncCheck
-	if _, err := main.Parse(text, "", "", trees); err != nil {
+	main, trees, err := parsed(text)
+	if err != nil {
 		return []Expression{{Text: text, Result: Result{Error: plainError(err).Error()}}}
 	}
 	e := &explainer{trees: trees, spent: &effort{}, dot: data, root: data}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"text/template/parse"
 )
 
 // anOperand is a path, a text or a number.
@@ -255,9 +254,7 @@ func parses(action string) bool {
 	if strings.HasPrefix(action, "if ") {
 		action += "}}{{end"
 	}
-	tree := parse.New("")
-	tree.Mode = parse.SkipFuncCheck
-	_, err := tree.Parse("{{"+action+"}}", "", "", map[string]*parse.Tree{})
+	_, _, err := parsed("{{" + action + "}}")
 	return err == nil
 }
 

@@ -42,7 +42,7 @@ func plainError(err error) error {
 
 var (
 	parserLine = regexp.MustCompile(`^template: [^:]*:(\d+): `)
-	quotation  = regexp.MustCompile(`"(\\.|[^"\\])+"|<[^>]+>`)
+	quotation  = regexp.MustCompile(`"(\\.|[^"\\])+"|<[^>]+>|'[^']+'`)
 )
 
 // syntaxError turns an error of the parser, which has the line, into one with the
@@ -54,24 +54,48 @@ func syntaxError(text string, err error) *SyntaxError {
 		return &SyntaxError{Offset: -1, Message: message}
 	}
 	line, _ := strconv.Atoi(match[1])
-	start := lineStart(text, line)
-	offset := start
-	if i := strings.Index(text[start:], "{{"); i >= 0 {
-		offset += i
-	}
+	offset := faultyAction(text, line, message)
 	if quoted := quotation.FindString(message); quoted != "" {
 		word, err := strconv.Unquote(quoted)
 		if err != nil {
-			word = strings.Trim(quoted, "<>")
+			word = strings.Trim(quoted, "<>'")
 		}
-		if i := strings.Index(text[offset:], word); i >= 0 && word != "" {
-			offset += i
+		within := min(len(text), offset+len(leftDelimiter.FindString(text[offset:])))
+		if i := strings.Index(text[within:], word); i >= 0 && word != "" {
+			offset = within + i
 		}
 	}
 	if number, tooLarge := strings.CutPrefix(message, "integer overflow: "); tooLarge {
 		message = fmt.Sprintf("%s is too large for a number in a template; read it from text: (int %[1]s)", number)
 	}
 	return &SyntaxError{Offset: offset, Message: message + remedy(text, offset, message)}
+}
+
+// leftDelimiter begins an action.
+var leftDelimiter = regexp.MustCompile(`^\{\{(- )?`)
+
+// maxLocating bounds the search for an action, in bytes that are parsed.
+const maxLocating = 1 << 20
+
+// faultyAction gives where the action begins for which the parser refuses the text, with a
+// message and a line: without it, what is before it has another mistake, or none.
+func faultyAction(text string, line int, message string) int {
+	start := len(text)
+	if end := strings.IndexByte(text[lineStart(text, line):], '\n'); end >= 0 {
+		start = lineStart(text, line) + end
+	}
+	for spent := 0; spent <= maxLocating; spent += start {
+		before := strings.LastIndex(text[:start], "{{")
+		if before < 0 {
+			break
+		}
+		start = before
+		_, _, err := parsed(text[:start])
+		if err == nil || goNoise.ReplaceAllString(err.Error(), "") != message {
+			break
+		}
+	}
+	return start
 }
 
 // hyphenated is a path with a hyphen in one of its names.
@@ -91,6 +115,9 @@ var remedies = map[string]string{
 	`unexpected "," in operand`:           `; functions take their arguments without parentheses and commas, as in {{join "," .params.tags}}`,
 	`illegal number syntax: "+"`:          `; write {{add .params.a .params.b}}, or two templates for texts`,
 	`illegal number syntax: "-"`:          `; write {{sub .params.a .params.b}}`,
+	"unterminated quoted string":          "; a text ends with the quote with which it begins",
+	"unclosed left paren":                 "; a parenthesis ends with )",
+	"missing value for command":           "; an action has an expression in it, as in {{.params.x}}",
 	"unexpected EOF":                      "; {{if}}, {{range}} and {{with}} end with {{end}}",
 	"unclosed action":                     "; an action ends with }}",
 	"bad character U+007D '}'":            "; an action ends with }}",
@@ -198,7 +225,7 @@ var Roots = []string{"params", "steps", "forEach", "workflow", "vars"}
 
 // otherNames are names of functions in other template languages.
 var otherNames = map[string]string{
-	"length": "len", "size": "len", "count": "len", "equals": "eq", "equal": "eq", "toJSON": "json", "to_json": "json", "tojson": "json", "stringify": "json",
+	"length": "len", "size": "len", "count": "len", "equals": "eq", "equal": "eq", "toJSON": "json", "to_json": "json", "toYaml": "json", "to_yaml": "json", "tojson": "json", "stringify": "json",
 	"from_json": "fromJson", "fromJSON": "fromJson", "parseJson": "fromJson", "concat": "print", "lowercase": "lower", "uppercase": "upper",
 	"toUpper": "upper", "upcase": "upper", "downcase": "lower", "toLower": "lower", "toUpperCase": "upper", "toLowerCase": "lower", "startswith": "hasPrefix", "startsWith": "hasPrefix", "endswith": "hasSuffix", "endsWith": "hasSuffix", "toupper": "upper", "tolower": "lower", "strip": "trim", "substring": "substr",
 	"toString": "toString", "str": "toString", "toInt": "int", "ifelse": "ternary", "includes": "has", "parse_json": "fromJson",

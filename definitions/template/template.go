@@ -81,6 +81,15 @@ func Parse(text string) (*Template, error) {
 	return t, nil
 }
 
+// parsed gives the tree of a text, and those that it defines. It does not look at
+// functions: checkTrees does, with positions.
+func parsed(text string) (main *parse.Tree, trees map[string]*parse.Tree, err error) {
+	main, trees = parse.New(""), map[string]*parse.Tree{}
+	main.Mode = parse.SkipFuncCheck
+	_, err = main.Parse(text, "", "", trees)
+	return main, trees, err
+}
+
 // Source is the text of the template.
 func (t *Template) Source() string { return t.text }
 
@@ -95,12 +104,11 @@ func parseText(text string) (*Template, *SyntaxError) {
 	if len(text) > maxTemplateText {
 		return nil, &SyntaxError{Offset: -1, Message: fmt.Sprintf("template text is longer than %d bytes", maxTemplateText)}
 	}
-	trees := map[string]*parse.Tree{}
-	t.main = parse.New("")
-	t.main.Mode = parse.SkipFuncCheck // checkTrees does, with positions
-	if _, err := t.main.Parse(text, "", "", trees); err != nil {
+	main, trees, err := parsed(text)
+	if err != nil {
 		return nil, syntaxError(text, err)
 	}
+	t.main = main
 	if err := checkTrees(text, t.main, trees); err != nil {
 		err.Message += besides(text, err.Offset)
 		return nil, err
@@ -322,11 +330,7 @@ func (t *Template) Tree() *parse.Tree {
 	if t.main == nil || t.subs != nil {
 		return nil
 	}
-	tree := parse.New("")
-	tree.Mode = parse.SkipFuncCheck
-	if _, err := tree.Parse(t.text, "", "", map[string]*parse.Tree{}); err != nil {
-		return nil // never: it has been parsed before
-	}
+	tree, _, _ := parsed(t.text) // it has been parsed before
 	return tree
 }
 
