@@ -22,7 +22,7 @@ import (
 type initCommand struct {
 	takeOverFlags `embed:""`
 
-	Files   []string `arg:"" optional:"" name:"file" help:"Files that list MCP servers. Default: those of MCP clients in this directory, configurations of ToolHive's vMCP, and those of Claude Desktop, VS Code and Codex for the user."`
+	Files   []string `arg:"" optional:"" name:"file" help:"Files that list MCP servers. Default: those of MCP clients, in this directory and for the user, and configurations of ToolHive's vMCP."`
 	Example string   `help:"Write an example that needs no servers instead: prepare_review, summarise_changes or check_repository." placeholder:"NAME"`
 }
 

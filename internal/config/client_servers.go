@@ -10,9 +10,28 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// What MCP clients keep of their servers is a configuration, too: mcpServers of
-// Claude, Cursor, Continue and others, servers of VS Code, context_servers of Zed, mcp of
-// opencode, and mcp_servers of Codex.
+// What MCP clients keep of their servers is a configuration, too.
+
+// A serverList is a place where clients list servers.
+type serverList struct {
+	path   keyPath
+	common bool     // other programs have the key, too, in files of YAML
+	types  []string // one of which each server has, since other programs have the key, too; nil = any
+}
+
+// serverLists are those of Claude, Cursor, Continue, LibreChat and others, of VS Code, Zed,
+// opencode, and goose.
+var serverLists = []serverList{
+	{path: keyPath{"mcpServers"}},
+	{path: keyPath{"servers"}, common: true},
+	{path: keyPath{"context_servers"}},
+	{path: keyPath{"mcp", "servers"}},
+	{path: keyPath{"mcp"}, types: []string{"local", "remote"}},
+	{path: keyPath{"extensions"}, types: append([]string{"stdio", "sse", "streamable_http"}, builtIn...)},
+}
+
+// builtIn are types of servers that are part of a client.
+var builtIn = []string{"builtin", "platform", "frontend", "inline_python"}
 
 // isClientFile reports whether a document is such a file.
 func isClientFile(root *yaml.Node) bool {
@@ -21,29 +40,36 @@ func isClientFile(root *yaml.Node) bool {
 
 // listOf is where a client's file lists servers; nil = nowhere.
 func listOf(root *yaml.Node) *yaml.Node {
-	if list := firstChild(root, "mcpServers", "servers", "context_servers"); list != nil {
-		return list
-	}
-	list := definitions.Child(root, "mcp")
-	if list == nil || list.Kind != yaml.MappingNode || len(list.Content) == 0 {
-		return nil
-	}
-	for _, server := range definitions.Members(list) {
-		if kind := definitions.Child(server, "type"); kind == nil || kind.Value != "local" && kind.Value != "remote" {
-			return nil
-		}
-	}
-	return list
-}
-
-// firstChild is the value of the first of some keys that a mapping has; nil = of none.
-func firstChild(node *yaml.Node, keys ...string) *yaml.Node {
-	for _, key := range keys {
-		if value := definitions.Child(node, key); value != nil {
-			return value
+	for _, list := range serverLists {
+		if servers, ok := lookup(root, list.path); ok && list.fits(servers) {
+			return servers
 		}
 	}
 	return nil
+}
+
+// isCommonList reports whether what a file lists may as well be servers of another kind.
+func isCommonList(root *yaml.Node) bool {
+	return slices.ContainsFunc(serverLists, func(list serverList) bool {
+		servers, ok := lookup(root, list.path)
+		return ok && list.common && servers == listOf(root)
+	})
+}
+
+// fits reports whether servers have one of the types of the list.
+func (l serverList) fits(servers *yaml.Node) bool {
+	if l.types == nil {
+		return true
+	}
+	if servers.Kind != yaml.MappingNode || len(servers.Content) == 0 {
+		return false
+	}
+	for i := 1; i < len(servers.Content); i += 2 {
+		if kind := definitions.Child(servers.Content[i], "type"); kind == nil || !slices.Contains(l.types, kind.Value) {
+			return false
+		}
+	}
+	return true
 }
 
 // clientServers gives the servers of a client's file as a configuration. Those that
@@ -65,8 +91,8 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is disabled, and left out", s.name.Value)
 			continue
 		}
-		if definitions.Child(s.node, "settings") != nil && firstChild(s.node, append(urlKeys, "command")...) == nil {
-			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is an extension of the editor, which names no program, and left out", s.name.Value)
+		if s.isBuiltIn() {
+			l.reportf(definitions.SeverityNote, positionOf(file, s.name), "backends", "%q is part of the client, which names no program for it, and left out", s.name.Value)
 			continue
 		}
 		s.noteUnread()
@@ -87,19 +113,34 @@ func byName(servers *yaml.Node) *yaml.Node {
 	return mapping(servers, content...)
 }
 
-// urlKeys are how clients call the URL of a server.
-var urlKeys = []string{"url", "serverUrl", "httpUrl"}
+// serverKeys are the keys of a backend, by those that clients have for them.
+var serverKeys = [][2]string{
+	{"command", "command"}, {"cmd", "command"}, {"args", "args"}, {"cwd", "dir"},
+	{"env", "env"}, {"environment", "env"}, {"envs", "env"}, {"env_vars", "passEnv"}, {"env_keys", "passEnv"},
+	{"url", "url"}, {"serverUrl", "url"}, {"httpUrl", "url"}, {"uri", "url"}, {"headers", "headers"},
+}
+
+// unreadKeys are keys of servers that are not taken over, and what to do instead.
+var unreadKeys = map[string]string{
+	"envFile":         `set its variables before perdure is started, and name them for %q under env, as in {"NAME": "${env:NAME}"}`,
+	"disabledTools":   adviseFilter,
+	"excludeTools":    adviseFilter,
+	"includeTools":    adviseFilter,
+	"disabled_tools":  adviseFilter,
+	"enabled_tools":   adviseFilter,
+	"available_tools": adviseFilter,
+	"customUserVars":  `write what it has for each user in the headers of %q yourself; outgoingAuth gives a backend the credentials of its callers`,
+}
+
+const adviseFilter = "list the tools of %q that clients may see under aggregation.tools, as in {workload: NAME, filter: [TOOL]}"
 
 // noteUnread warns of keys of a server in a client's file that are not taken over.
 func (s clientServer) noteUnread() {
-	warn := func(key string, format string) {
-		if node := definitions.Child(s.node, key); node != nil {
-			s.loader.reportf(definitions.SeverityWarning, positionOf(s.file, node), "backends", key+" is not read: "+format, s.name.Value)
+	for name, value := range definitions.Members(s.node) {
+		key := name.Value
+		if advice, ok := unreadKeys[key]; ok && (value.Kind == yaml.ScalarNode || len(value.Content) > 0) {
+			s.loader.reportf(definitions.SeverityWarning, positionOf(s.file, value), "backends", key+" is not read: "+advice, s.name.Value)
 		}
-	}
-	warn("envFile", `set its variables before perdure is started, and name them for %q under env, as in {"NAME": "${env:NAME}"}`)
-	for _, key := range []string{"disabledTools", "excludeTools", "includeTools", "disabled_tools", "enabled_tools"} {
-		warn(key, "list the tools of %q that clients may see under aggregation.tools, as in {workload: NAME, filter: [TOOL]}")
 	}
 }
 
@@ -116,6 +157,28 @@ func (s clientServer) is(key, value string) bool {
 	return node != nil && node.Value == value
 }
 
+// isBuiltIn reports whether the server is part of its client: by its type, or as an
+// extension of an editor that has settings alone.
+func (s clientServer) isBuiltIn() bool {
+	kind := definitions.Child(s.node, "type")
+	return kind != nil && slices.Contains(builtIn, kind.Value) || definitions.Child(s.node, "settings") != nil && !s.has("command") && !s.has("url")
+}
+
+// url is the URL of the server; "" = none.
+func (s clientServer) url() string {
+	for _, key := range serverKeys {
+		if value := definitions.Child(s.node, key[0]); key[1] == "url" && value != nil {
+			return value.Value
+		}
+	}
+	return ""
+}
+
+// has reports whether the server has a key of a backend, by whatever name.
+func (s clientServer) has(key string) bool {
+	return slices.ContainsFunc(serverKeys, func(k [2]string) bool { return k[1] == key && definitions.Child(s.node, k[0]) != nil })
+}
+
 // backend is the server as an entry of backends.
 func (s clientServer) backend() *yaml.Node {
 	content := []*yaml.Node{scalar(s.name, "name"), s.name}
@@ -123,7 +186,7 @@ func (s clientServer) backend() *yaml.Node {
 		content = append(content, scalar(transport, "transport"), transport)
 	}
 	of := s.flat()
-	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"environment", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"httpUrl", "url"}, {"headers", "headers"}, {"env_vars", "passEnv"}} {
+	for _, key := range serverKeys {
 		if value := definitions.Child(of, key[0]); value != nil {
 			content = append(content, scalar(value, key[1]), s.referring(value))
 		}
@@ -167,14 +230,17 @@ func words(command *yaml.Node) (words []*yaml.Node) {
 }
 
 // transport is how the server is reached: what the file says, in our words; nil =
-// it follows from command. What has a URL and says nothing is streamable HTTP.
+// it follows from command. What has a URL and says nothing is streamable HTTP, unless
+// its path says sse.
 func (s clientServer) transport() *yaml.Node {
 	kind := definitions.Child(s.node, "type")
 	if kind == nil {
 		kind = definitions.Child(s.node, "transport")
 	}
 	switch {
-	case kind == nil && definitions.Child(s.node, "command") == nil:
+	case kind == nil && strings.HasSuffix(s.url(), "/sse"):
+		return scalar(s.node, "sse")
+	case kind == nil && !s.has("command"):
 		return scalar(s.node, "streamable-http")
 	case kind == nil:
 		return nil
@@ -187,9 +253,9 @@ func (s clientServer) transport() *yaml.Node {
 }
 
 // clientVariable is a variable as clients write it: ${NAME}, ${NAME:-otherwise},
-// ${env:NAME}, ${{ secrets.NAME }}, and ${input:NAME}, for which the variable is NAME in
-// capitals.
-var clientVariable = regexp.MustCompile(`\$\{(env:|input:|\{ *secrets\.)?([A-Za-z_][A-Za-z0-9_-]*)(:-[^}]*)?(?: *\})?\}`)
+// ${env:NAME}, {env:NAME}, $NAME, ${{ secrets.NAME }}, and ${input:NAME}, for which the
+// variable is NAME in capitals.
+var clientVariable = regexp.MustCompile(`\$\{(env:|input:|\{ *secrets\.)?([A-Za-z_][A-Za-z0-9_-]*)(:-[^}]*)?(?: *\})?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Z_][A-Z0-9_]*)`)
 
 // editorVariables are those that an editor sets itself: the folder that is open, where
 // perdure is started, and that of the user.
@@ -211,7 +277,7 @@ func (s clientServer) referring(node *yaml.Node) *yaml.Node {
 			if m[1] == "input:" { // what an editor asks for
 				return "${env:" + variableName(m[2]) + "}"
 			}
-			return "${env:" + m[2] + m[3] + "}"
+			return "${env:" + m[2] + m[4] + m[5] + m[3] + "}"
 		})
 	}
 	return &out

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -34,31 +36,31 @@ func (s *Server) IsProcess() bool {
 	return (&backend{Transport: s.Transport, Command: s.Command}).isProcess()
 }
 
+// projectFiles are where MCP clients and others list the servers of a directory.
+var projectFiles = []string{
+	".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".zed/settings.json", ".gemini/settings.json",
+	".roo/mcp.json", ".kiro/settings/mcp.json", ".amazonq/mcp.json", ".junie/mcp/mcp.json",
+	"opencode.json", ".codex/config.toml", ".continue/mcpServers/*", "*.yaml", "*.yml",
+}
+
 // ServerFiles are the files in which programs list MCP servers and that exist: those
 // of MCP clients in a directory, configurations of vMCP there, also those without
-// backends, and those of Claude Desktop, VS Code and Codex for the user.
-func ServerFiles(dir string) []string {
-	candidates := []string{
-		filepath.Join(dir, ".mcp.json"), filepath.Join(dir, "mcp.json"),
-		filepath.Join(dir, ".vscode", "mcp.json"), filepath.Join(dir, ".cursor", "mcp.json"),
-		filepath.Join(dir, ".zed", "settings.json"), filepath.Join(dir, ".gemini", "settings.json"),
-		filepath.Join(dir, ".roo", "mcp.json"), filepath.Join(dir, ".kiro", "settings", "mcp.json"),
-		filepath.Join(dir, ".amazonq", "mcp.json"), filepath.Join(dir, ".junie", "mcp", "mcp.json"),
-		filepath.Join(dir, "opencode.json"), filepath.Join(dir, ".codex", "config.toml"),
+// backends, and those of clients for the user.
+func ServerFiles(dir string) (files []string) {
+	for _, pattern := range projectFiles {
+		matches, _ := fs.Glob(os.DirFS(dir), pattern) // which is well formed
+		for _, name := range matches {
+			files = append(files, filepath.Join(dir, filepath.FromSlash(name)))
+		}
 	}
-	for _, pattern := range []string{"*.yaml", "*.yml"} {
-		matches, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well formed
-		candidates = append(candidates, matches...)
-	}
-	candidates = append(candidates, userFiles()...)
-	return slices.DeleteFunc(candidates, func(file string) bool {
+	return slices.DeleteFunc(append(files, userFiles()...), func(file string) bool {
 		data, err := ReadFile(file)
 		return err != nil || !listsServers(file, data)
 	})
 }
 
-// listsServers reports whether a file of this or another program lists servers. Files of
-// MCP clients are JSON or TOML: in YAML, servers are those of an API and the like.
+// listsServers reports whether a file of this or another program lists servers. In YAML,
+// servers are those of an API and the like.
 func listsServers(file string, data []byte) bool {
 	docs, _ := documents(file, data)
 	return slices.ContainsFunc(docs, func(doc *yaml.Node) bool {
@@ -67,7 +69,7 @@ func listsServers(file string, data []byte) bool {
 		case root == nil:
 			return isServer(doc)
 		case isClientFile(root):
-			return !isYAML(file)
+			return !isYAML(file) || !isCommonList(root)
 		}
 		return definitions.Child(root, "backends").Kind == yaml.SequenceNode
 	})
@@ -89,14 +91,27 @@ func serversOf(doc *yaml.Node) *yaml.Node {
 	return nil
 }
 
+// homeFiles and configFiles are where MCP clients list the servers of a user: in the home
+// directory, and in that of configurations.
+var (
+	homeFiles   = []string{".claude.json", ".cursor/mcp.json", ".gemini/settings.json", ".codeium/windsurf/mcp_config.json", ".continue/config.yaml"}
+	configFiles = []string{"Claude/claude_desktop_config.json", "Code/User/mcp.json", "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json", "zed/settings.json", "goose/config.yaml", "opencode/opencode.json"}
+)
+
 // userFiles are where MCP clients list the servers of a user, whatever the directory.
 func userFiles() (files []string) {
+	of := func(dir string, names []string) {
+		for _, name := range names {
+			files = append(files, filepath.Join(dir, filepath.FromSlash(name)))
+		}
+	}
 	if dir, err := os.UserConfigDir(); err == nil {
-		files = append(files, filepath.Join(dir, "Claude", "claude_desktop_config.json"), filepath.Join(dir, "Code", "User", "mcp.json"))
+		of(dir, configFiles)
 	}
 	codex := os.Getenv("CODEX_HOME")
-	if home, err := os.UserHomeDir(); err == nil && codex == "" {
-		codex = filepath.Join(home, ".codex")
+	if home, err := os.UserHomeDir(); err == nil {
+		of(home, homeFiles)
+		codex = cmp.Or(codex, filepath.Join(home, ".codex"))
 	}
 	if codex != "" {
 		files = append(files, filepath.Join(codex, "config.toml"))

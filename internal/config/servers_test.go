@@ -31,6 +31,7 @@ func TestServerFiles(t *testing.T) {
 		".mcp.json":          `{"mcpServers": {"a": {"command": "a"}}} // ours`,
 		"vmcp.yaml":          "backends: [{name: a, url: http://a/mcp}]",
 		"group.yaml":         "kind: VirtualMCPServer\nspec: {groupRef: {name: g}, config: {}}",
+		"librechat.yaml":     "version: 1.3.1\nmcpServers: {a: {command: a}}",
 		"openapi.yaml":       "openapi: 3.1.0\nservers: [{url: https://example.com}]",
 		"asyncapi.yml":       "servers: {production: {url: kafka://example.com, protocol: kafka}}",
 		"proxy.yaml":         "backends: {a: {url: http://a}}",
@@ -40,27 +41,38 @@ func TestServerFiles(t *testing.T) {
 	} {
 		perduretest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, ".zed", "settings.json"), filepath.Join(dir, "group.yaml"), filepath.Join(dir, "vmcp.yaml"), filepath.Join(codex, "config.toml")}; !slices.Equal(got, want) {
+	if got, want := ServerFiles(dir), []string{filepath.Join(dir, ".mcp.json"), filepath.Join(dir, ".zed", "settings.json"), filepath.Join(dir, "group.yaml"), filepath.Join(dir, "librechat.yaml"), filepath.Join(dir, "vmcp.yaml"), filepath.Join(codex, "config.toml")}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 }
 
-// TestServersOfOtherClients reads what Zed, Continue, Gemini and Windsurf call otherwise.
+// TestServersOfOtherClients reads what other clients call otherwise.
 func TestServersOfOtherClients(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, tc := range map[string]struct{ text, want, says string }{
 		"zed.json": {
 			`{"context_servers": {"a": {"source": "custom", "command": "a", "args": ["b"]}, "github": {"settings": {"token": "x"}}}}`,
-			"a:  a [b]", `"github" is an extension of the editor`,
+			"a:  a [b]", `"github" is part of the client`,
 		},
 		"zed_before.json": {`{"context_servers": {"a": {"command": {"path": "a", "args": ["b"], "env": {}}}}}`, "a:  a [b]", ""},
 		"continue.yaml": {
 			"name: x\nmcpServers:\n  - name: a\n    type: streamable-http\n    url: http://a/mcp\n    requestOptions: {headers: {X: '${{ secrets.KEY }}'}}\n",
 			"a: http://a/mcp  [] map[X:${env:KEY}]", "",
 		},
-		"gemini.json":   {`{"mcpServers": {"a": {"httpUrl": "http://a/mcp", "includeTools": ["t"]}}}`, "a: http://a/mcp  []", "includeTools is not read: list the tools"},
-		"windsurf.json": {`{"mcpServers": {"a": {"serverUrl": "http://a/mcp", "disabledTools": ["t"]}}}`, "a: http://a/mcp  []", "disabledTools is not read"},
+		"continue_remote.json": {`{"mcpServers": [{"name": "a", "type": "streamable-http", "url": "http://a/mcp"}]}`, "a: http://a/mcp  []", ""},
+		"gemini.json":          {`{"mcp": {"allowed": ["a"]}, "mcpServers": {"a": {"httpUrl": "http://a/mcp", "headers": {"K": "Bearer $A_KEY"}, "includeTools": ["t"]}}}`, "a: http://a/mcp  [] map[K:Bearer ${env:A_KEY}]", "includeTools is not read: list the tools"},
+		"windsurf.json":        {`{"mcpServers": {"a": {"serverUrl": "http://a/mcp", "disabledTools": ["t"]}}}`, "a: http://a/mcp  []", "disabledTools is not read"},
+		"goose.yaml": {
+			"GOOSE_MODEL: x\nextensions:\n  memory: {type: builtin, enabled: true}\n  a: {type: stdio, cmd: a, args: [b], envs: {}, env_keys: [K], available_tools: []}\n  r: {type: streamable_http, uri: http://a/mcp}\n",
+			"a:  a [b] [K]; r: http://a/mcp  []", `"memory" is part of the client`,
+		},
+		"librechat.yaml": {
+			"version: 1.3.1\nmcpServers:\n  s: {url: http://s/sse}\n  a: {url: http://a/mcp, headers: {K: '${A_KEY}'}, customUserVars: {K: {title: k}}}\n",
+			"s: http://s/sse  [] sse; a: http://a/mcp  [] map[K:${env:A_KEY}]", "customUserVars is not read",
+		},
+		"opencode.json":   {`{"mcp": {"a": {"type": "remote", "url": "http://a/mcp", "headers": {"K": "{env:A_KEY}"}}}}`, "a: http://a/mcp  [] map[K:${env:A_KEY}]", ""},
+		"opencode_2.json": {`{"mcp": {"servers": {"a": {"type": "local", "command": ["a", "b"]}}}}`, "a:  a [b]", ""},
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
@@ -70,6 +82,12 @@ func TestServersOfOtherClients(t *testing.T) {
 		var got []string
 		for _, s := range servers {
 			text := fmt.Sprint(s.Name, ": ", s.URL, " ", s.Command, " ", s.Args)
+			if s.Transport == "sse" {
+				text += " sse"
+			}
+			if len(s.PassEnv) > 0 {
+				text += fmt.Sprint(" ", s.PassEnv)
+			}
 			if len(s.Headers) > 0 {
 				text += fmt.Sprint(" ", s.Headers)
 			}
