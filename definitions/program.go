@@ -239,6 +239,14 @@ func (n *Node) Condition(d Data) (bool, error) {
 	return holds("condition", n.Templates.Condition, d)
 }
 
+// ConditionReads says what the condition of the step reads, for people; "" = nothing.
+func (n *Node) ConditionReads(d Data) string {
+	if n.Templates.Condition == nil {
+		return ""
+	}
+	return n.Templates.Condition.DescribeReads(d.Data())
+}
+
 // holds reports whether a template gives true.
 func holds(field string, t *template.Template, d Data) (bool, error) {
 	text, err := t.Text(d.Data())

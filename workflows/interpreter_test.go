@@ -343,12 +343,12 @@ func TestResults(t *testing.T) {
 // failed; that of a called run does not.
 func TestSkippedSteps(t *testing.T) {
 	t.Parallel()
-	const completes = `{name: a, description: d, steps: [{id: one, tool: t}, {id: two, tool: t, condition: '{{eq 1 2 | printf "%v"}}'}]}`
+	const completes = `{name: a, description: d, steps: [{id: one, tool: t}, {id: two, tool: t, condition: '{{eq .steps.one.status (print .params.n) | printf "%v"}}', dependsOn: [one]}]}`
 	var res workflows.RunResult
 	b := newBench(t, completes, `{}`, nil)
 	b.run()
 	perduretest.NoError(t, b.env.GetWorkflowResult(&res))
-	want := []workflows.SkippedStep{{ID: "two", Why: "its condition is false: {{eq 1 2 | printf \"%v\"}}"}}
+	want := []workflows.SkippedStep{{ID: "two", Why: "its condition is false: {{eq .steps.one.status (print .params.n) | printf \"%v\"}}, and .steps.one.status is \"completed\", .params.n is no value"}}
 	if diff := cmp.Diff(want, res.Skipped); diff != "" {
 		t.Error(diff)
 	}

@@ -33,6 +33,7 @@ type stepState struct {
 	answer  *Answer // of an elicitation
 	err     string
 	why     string // it was skipped
+	because string // what its condition read then, for people
 
 	waits int                 // dependencies that have not settled
 	after []*definitions.Node // that depend on it
@@ -107,6 +108,14 @@ func templateError(n *definitions.Node, at place, err error) *Error {
 	}
 	e.Message = fmt.Sprintf("step %s: %s", at.path, err)
 	return e
+}
+
+// whyShown is why the step was skipped, for people: with what its condition read.
+func (s *stepState) whyShown() string {
+	if s.because == "" {
+		return s.why
+	}
+	return s.why + ", and " + s.because
 }
 
 // scope is what templates see of a step.

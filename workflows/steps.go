@@ -78,13 +78,14 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 	}
 	s.status, s.started = stepRunning, true
 	st.see(n)
-	out := st.attempt(ctx, n, place{path: StepPath(n.ID)})
+	at := place{path: StepPath(n.ID)}
+	out := st.attempt(ctx, n, at)
 	s.status, s.output, s.answer = out.status, out.output, out.answer
 	if out.err != nil {
 		s.err = out.err.Message
 	}
 	if out.status == stepSkipped && out.answer == nil {
-		s.why = n.Step.WhySkipped()
+		s.why, s.because = n.Step.WhySkipped(), n.ConditionReads(st.scopeAt(ctx, at))
 	}
 	st.skipping = st.skipping || out.skip
 	if out.status == stepFailed && !n.Continues {
@@ -203,7 +204,7 @@ func (st *steps) reports() []StepReport {
 	reports := make([]StepReport, 0, len(st.program.Steps))
 	for _, n := range st.program.Steps {
 		s := st.states[n.ID]
-		reports = append(reports, StepReport{ID: n.ID, What: st.board.does(n), Status: string(s.status), Error: s.err, Why: s.why})
+		reports = append(reports, StepReport{ID: n.ID, What: st.board.does(n), Status: string(s.status), Error: s.err, Why: s.whyShown()})
 	}
 	return reports
 }
@@ -217,7 +218,7 @@ func (st *steps) skipped() (skipped []SkippedStep) {
 	for _, n := range st.program.Steps {
 		s := st.states[n.ID]
 		if s.status == stepSkipped && st.in.Parent == nil && len(skipped) < maxSkipped {
-			skipped = append(skipped, SkippedStep{ID: n.ID, Why: shortLine(s.why)})
+			skipped = append(skipped, SkippedStep{ID: n.ID, Why: shortLine(s.whyShown())})
 		}
 	}
 	return skipped

@@ -19,7 +19,7 @@ import (
 )
 
 type approvalsCommand struct {
-	Open approvalsOpenCommand `cmd:"" help:"Open the approvals page of the running dev in the browser, signed in."`
+	Open approvalsOpenCommand `cmd:"" default:"withargs" help:"Open the approvals page of the running dev in the browser, signed in."`
 }
 
 type approvalsOpenCommand struct {

@@ -56,6 +56,41 @@ func Excerpt(s string) string {
 	return strconv.Quote(s[:cut]) + "…"
 }
 
+// maxDescribed is how many values a description has.
+const maxDescribed = 3
+
+// DescribeReads says what the template reads of data, as in `.params.env is "test"`;
+// "" = nothing.
+func (t *Template) DescribeReads(data any) string {
+	var reads []string
+	for _, path := range t.Reads() {
+		if read := fmt.Sprintf(".%s is %s", strings.Join(path, "."), brief(valueAt(data, path))); len(path) > 0 && !slices.Contains(reads, read) {
+			reads = append(reads, read)
+		}
+	}
+	return strings.Join(reads[:min(len(reads), maxDescribed)], ", ")
+}
+
+// valueAt is what is at a path in data; nil = nothing.
+func valueAt(data any, path []string) any {
+	for _, name := range path {
+		members, _ := data.(map[string]any)
+		data = members[name]
+	}
+	return data
+}
+
+// brief is a text, a number or a boolean, or says what else a value is.
+func brief(v any) string {
+	if text, isText := v.(string); isText {
+		return Excerpt(text)
+	}
+	if text, err := printed(v); err == nil && v != nil && !IsKind(v, "array") && !IsKind(v, "object") {
+		return strings.Trim(Excerpt(text), `"`)
+	}
+	return Describe(v)
+}
+
 // Limits of suggestions: the author of a definition may choose both words.
 const (
 	maxWord  = 64   // bytes of an unknown word

@@ -64,8 +64,8 @@ func (l serverList) fits(servers *yaml.Node) bool {
 	if servers.Kind != yaml.MappingNode || len(servers.Content) == 0 {
 		return false
 	}
-	for i := 1; i < len(servers.Content); i += 2 {
-		if kind := definitions.Child(servers.Content[i], "type"); kind == nil || !slices.Contains(l.types, kind.Value) {
+	for _, server := range definitions.Members(servers) {
+		if kind := definitions.Child(server, "type"); kind == nil || !slices.Contains(l.types, kind.Value) {
 			return false
 		}
 	}
