@@ -93,7 +93,7 @@ type Elicitation struct {
 	Questions []Question       `json:"askings,omitempty"` // that did not lead to an answer; kept while open
 	Backend   string           `json:"backend,omitempty"` // that wants a credential
 	Run       string           `json:"run,omitempty"`     // called run that asks; "" = this one
-	Round     string           `json:"round,omitempty"`   // names the execution that asks, of a run that was reset: what was asked before has had the same ID; "" = it was not reset
+	Round     string           `json:"round,omitempty"`   // names the executions that ask, from that of Run up to this one, where they were reset: what was asked before has had the same ID; "" = none was
 
 	Approvers []string `json:"approvers,omitempty"` // who answers, of those who may: subjects, and groups as group:NAME; nil = all of them
 	Unchecked bool     `json:"unchecked,omitempty"` // content need not fit the schema

@@ -1,25 +1,36 @@
 package workflows
 
-import "go.temporal.io/sdk/workflow"
+import (
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+)
 
 // Elicitations of a called run are also in the state of the calling run, below the path of
 // the step: following, listing or answering a run includes the runs below it. A called run
 // reports its elicitations and their ends by signals; answers are passed on to it, and it
 // takes the first.
 
-// reopenBelow opens the elicitations of a called run again after continue-as-new.
+// reopenBelow opens the elicitations of a called run again after continue-as-new. Those of a
+// run that was reset since are others.
 func (gs *gates) reopenBelow(ctx workflow.Context, call *called) {
 	for _, was := range gs.in.Open {
 		if _, below := call.path.CalledID(was.ID); was.Run != "" && below && !gs.elicitations.asked(was.ID) {
-			call.carried = append(call.carried, was)
+			if !strings.HasSuffix(was.Round, gs.in.Round) {
+				was.Round += gs.in.Round
+			}
 			gs.mirror(ctx, call, was)
 		}
 	}
 }
 
-// updateBelow takes a called run's report on an elicitation, with paths as seen from here,
-// where it may be another one than that with the same ID before.
-func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation, anew bool) {
+// updateBelow takes a called run's report on an elicitation, with paths as seen from here.
+// One of another round is another one than that with the same ID before: a run was reset.
+func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation) {
+	closed := gs.elicitations.closedBefore(e)
+	e.Round += gs.in.Round
+	i := gs.elicitations.index(e.ID)
+	anew := i >= 0 && gs.elicitations.at(i).Round != e.Round
 	g, open := gs.opened[e.ID]
 	if open && anew {
 		gs.close(ctx, g, ElicitationDropped, Answer{})
@@ -29,16 +40,15 @@ func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation, 
 	case open && e.State != ElicitationOpen:
 		gs.closeAs(ctx, g, e)
 	case e.State != ElicitationOpen && e.Message == "": // the called run does not know it
-	case !open && (anew || !gs.elicitations.asked(e.ID) && !gs.elicitations.closedBefore(e)):
-		e.Round += gs.in.Round
+	case !open && (anew || i < 0 && !closed):
 		gs.mirror(ctx, call, e)
 	}
 }
 
-// dropBelow closes the elicitations of a called run that has ended.
-func (gs *gates) dropBelow(ctx workflow.Context, call *called) {
+// dropBelow closes elicitations of a called run that it no longer asks.
+func (gs *gates) dropBelow(ctx workflow.Context, call *called, void func(Elicitation) bool) {
 	for _, e := range gs.elicitations.waiting() {
-		if g := gs.opened[e.ID]; g != nil && g.child == call {
+		if g := gs.opened[e.ID]; g != nil && g.child == call && void(e) {
 			gs.close(ctx, g, ElicitationDropped, Answer{})
 		}
 	}

@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 
 	"go.temporal.io/sdk/workflow"
 )
@@ -64,21 +65,17 @@ func (rl *relay) dismiss(ctx workflow.Context, call *called) {
 		return
 	}
 	delete(rl.called, call.path)
-	rl.gates.dropBelow(ctx, call)
+	rl.gates.dropBelow(ctx, call, func(Elicitation) bool { return true })
 }
 
 func (rl *relay) takeReport(ctx workflow.Context, call *called, report ChildReport) {
 	if report.RunID != call.id {
 		return // which the step had called before
 	}
-	current, reset := call.hears(report.Round)
-	if !current {
+	if !call.hears(report.Round) {
 		return
 	}
-	if reset {
-		call.voids()
-		rl.gates.dropBelow(ctx, call)
-	}
+	rl.gates.dropBelow(ctx, call, func(e Elicitation) bool { return !strings.Contains(e.Round, report.Round) })
 	call.over = call.over || report.Ends
 	if report.Elicitation == nil {
 		return
@@ -86,7 +83,7 @@ func (rl *relay) takeReport(ctx workflow.Context, call *called, report ChildRepo
 	e := *report.Elicitation
 	e.ID, e.StepPath, e.StepID = call.path.RelayedID(e.ID), call.path.Below(e.StepPath), call.path.Top()
 	e.Run, e.Questions = cmp.Or(e.Run, call.id), nil
-	rl.gates.updateBelow(ctx, call, e, call.asksAnew(e, report.Round))
+	rl.gates.updateBelow(ctx, call, e)
 }
 
 // passOn gives an answer to the called run that asks.
