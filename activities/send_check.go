@@ -14,8 +14,8 @@ import (
 
 // A CatchUp waits until a run, and before it the runs above it, have seen all that had
 // happened to them at a time of Temporal's clock, zero = now. Then it reports whether the
-// run still wants an attempt of a call; nil = it is asked of none. The error is that of ctx,
-// that this cannot be known, or workflows.ErrForgotten: there was an attempt before.
+// run still wants an attempt of a call, if that is its own. The error is that of ctx, that this
+// cannot be known, or workflows.ErrForgotten: there was an attempt before.
 type CatchUp func(ctx context.Context, runID string, at time.Time, call *activity.Info) (wanted bool, err error)
 
 // errUnwanted is the error of a call that its run has cancelled, or does not wait for.
@@ -135,7 +135,7 @@ func (c *sendCheck) catchUp(ctx context.Context) (asked bool, err error) {
 		return false, nil
 	}
 	now := time.Now()
-	err = c.ask(ctx, c.call.RunID, time.Time{}, &c.info)
+	err = c.ask(ctx, c.call.RunID, time.Time{})
 	c.waited, c.since, c.above = 0, now, now
 	return err == nil, err
 }
@@ -147,18 +147,18 @@ func (c *sendCheck) catchUpAbove(ctx context.Context) error {
 		return nil
 	}
 	c.above = time.Now()
-	return c.ask(ctx, c.call.Parent, c.now().Add(-lateLimit), nil)
+	return c.ask(ctx, c.call.Parent, c.now().Add(-lateLimit))
 }
 
 // ask waits until a run has seen what had happened to it at a time. Otherwise the run
 // makes the call again, if it still needs it.
-func (c *sendCheck) ask(ctx context.Context, runID string, at time.Time, call *activity.Info) error {
+func (c *sendCheck) ask(ctx context.Context, runID string, at time.Time) error {
 	if c.a.opts.CatchUp == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
 	defer cancel()
-	switch wanted, err := c.a.opts.CatchUp(ctx, runID, at, call); {
+	switch wanted, err := c.a.opts.CatchUp(ctx, runID, at, &c.info); {
 	case err == nil && !wanted:
 		return errUnwanted
 	case errors.Is(err, workflows.ErrAbandoned):

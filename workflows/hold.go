@@ -23,7 +23,7 @@ const (
 	HeldByPayload     = "payload"     // no worker that has taken the call up could read it: its key is missing, or what is large of it cannot be fetched
 	HeldByParent      = "parent"      // a run above has not seen for a while what has happened to it, such as a cancel
 	HeldByBackend     = "backend"     // the backend cannot be reached
-	HeldForGood       = "abandoned"   // a run above was reset and has ended, and does not take up those below it; the run cancels itself
+	HeldForGood       = "abandoned"   // a run above has ended without the run, as one of the two was reset; the run cancels itself
 	heldByWorkers     = ""            // the process that keeps the limits is about to be another, or the run has not seen for a while what has happened to it; no limit
 )
 
@@ -56,9 +56,9 @@ type Hold struct {
 	took time.Duration // of an attempt before
 }
 
-// ErrAbandoned reports that a run above was reset and has ended without having come to those
-// that it had called, so it cancels none of them.
-var ErrAbandoned = errors.New("a run above was reset and has ended without this one")
+// ErrAbandoned reports that a run above has ended without this one, as one of the two was
+// reset: it does not cancel it.
+var ErrAbandoned = errors.New("a run above has ended without this one")
 
 // ErrForgotten reports that an attempt of a call is not the first, although Temporal counts
 // it as such: somebody has reset the activity, by which Temporal forgets why the attempt

@@ -22,16 +22,16 @@ const delivery = 100 * time.Millisecond
 // had happened to them at a time of Temporal's clock, zero = now: a cancel, the end of
 // their time, an answer. What happens to a run that no worker takes up is not seen for
 // as long. A run that has ended has seen all. Then it reports whether the run still wants
-// an attempt of a call that is under way; nil = it is asked of none, since the run is above
-// the one that makes the call. workflows.ErrForgotten reports that there was an attempt before
-// this one, which counts as the first. ErrOver reports that a run above has ended, as one does that
-// is terminated at Temporal, or was cancelled; workflows.ErrAbandoned is in its chain if that
-// one was reset and has ended by itself.
+// an attempt of a call that is under way, if the call is its own and not of a run below it.
+// workflows.ErrForgotten reports that there was an attempt before this one, which counts as the
+// first. ErrOver reports that a run above has ended, as one does that is terminated at Temporal,
+// or was cancelled; workflows.ErrAbandoned is in its chain if that one has ended by itself,
+// without the run that makes the call. What somebody resumed or reset after that is its own.
 //
 // As a rule that takes one request for each run, which serves all who ask at the same time.
 func (w *watches) CatchUp(ctx context.Context, id string, at time.Time, call *activity.Info) (wanted bool, err error) {
-	d, _, err := w.catchUp(ctx, RunID(id), at, call == nil)
-	if err != nil || call == nil {
+	d, _, err := w.catchUp(ctx, RunID(id), at, call)
+	if err != nil || id != call.WorkflowExecution.ID {
 		return err == nil, err
 	}
 	awaited := awaits(d, call)
@@ -72,13 +72,10 @@ func isOver(d *workflowservice.DescribeWorkflowExecutionResponse) bool {
 	return d == nil || d.GetWorkflowExecutionInfo().GetCloseTime() != nil || d.GetWorkflowExtendedInfo().GetCancelRequested()
 }
 
-// isAbandoning reports whether a run above has ended by itself after a reset. It waits for
-// the runs that it knows; those that it called after the point of the reset, and has not
-// come to again, it does not know.
+// isAbandoning reports whether a run above has ended by itself. It waits for the runs that it
+// knows: one that has not ended was called after the point to which the run above was reset,
+// or was itself reset after its end.
 func isAbandoning(d *workflowservice.DescribeWorkflowExecutionResponse) bool {
-	if d.GetWorkflowExtendedInfo().GetLastResetTime() == nil {
-		return false
-	}
 	switch d.GetWorkflowExecutionInfo().GetStatus() {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
 		return true
@@ -86,24 +83,37 @@ func isAbandoning(d *workflowservice.DescribeWorkflowExecutionResponse) bool {
 	return false
 }
 
+// over is the error of a call of a run below one that is over; nil = the run below was begun
+// after that had ended.
+func (w *watches) over(ctx context.Context, above *workflowservice.DescribeWorkflowExecutionResponse, call *activity.Info) error {
+	if ended := above.GetWorkflowExecutionInfo().GetCloseTime(); ended != nil {
+		d, err := w.watched(ctx, RunID(call.WorkflowExecution.ID), first)
+		if err != nil || d.GetWorkflowExecutionInfo().GetStartTime().AsTime().After(ended.AsTime()) {
+			return err
+		}
+	}
+	if isAbandoning(above) {
+		return errors.Join(ErrOver, workflows.ErrAbandoned)
+	}
+	return ErrOver
+}
+
 // catchUp is CatchUp, with the description from when the run had seen it; nil = the run
-// is gone. above is whether it is above the run that makes the call. waited reports that
+// is gone. waited reports that
 // one of the runs had not seen it yet. Then those below hear of it now, so they have to
 // see everything.
-func (w *watches) catchUp(ctx context.Context, id RunID, at time.Time, above bool) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
+func (w *watches) catchUp(ctx context.Context, id RunID, at time.Time, call *activity.Info) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
 	d, err = w.watched(ctx, id, first)
 	switch {
 	case err != nil:
 		return nil, false, err
-	case above && isAbandoning(d):
-		return nil, false, errors.Join(ErrOver, workflows.ErrAbandoned)
-	case above && isOver(d):
-		return nil, false, ErrOver
+	case string(id) != call.WorkflowExecution.ID && isOver(d):
+		return nil, false, w.over(ctx, d, call)
 	case d == nil:
 		return nil, false, nil
 	}
 	if parent := d.WorkflowExecutionInfo.GetParentExecution(); parent != nil {
-		if _, waited, err = w.catchUp(ctx, RunID(parent.WorkflowId), at, true); err != nil {
+		if _, waited, err = w.catchUp(ctx, RunID(parent.WorkflowId), at, call); err != nil {
 			return nil, waited, err
 		}
 	}

@@ -15,11 +15,15 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/perdure/perdure/workflows"
 )
+
+// below is a call of a run below those that are asked.
+var below = &activity.Info{WorkflowExecution: workflow.Execution{ID: "below"}}
 
 // attempts describe a run that has, each time, a workflow task of such an attempt; 0 = none.
 type attempts struct {
@@ -72,7 +76,7 @@ func TestCatchUpWaitsForTasksThatFail(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		w := &watches{archive: &archive{temporal: server{service: &attempts{of: tc.tasks}}}}
-		_, err := w.CatchUp(ctx, "r", time.Time{}, nil)
+		_, err := w.CatchUp(ctx, "r", time.Time{}, below)
 		if cancel(); tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -87,6 +91,7 @@ type family struct {
 	fails   bool        // the tasks have failed before
 	until   int
 	stopped int // the depth of the run that was cancelled, from 1; 0 = none was
+	begun   time.Time
 
 	mu    sync.Mutex
 	asked []string
@@ -100,6 +105,7 @@ func (f *family) DescribeWorkflowExecution(_ context.Context, r *workflowservice
 	depth := int(id[0] - '0')
 	d := &workflowservice.DescribeWorkflowExecutionResponse{
 		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+			StartTime:        timestamppb.New(f.begun),
 			SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{workflows.AttrTool: {}}},
 		},
 	}
@@ -144,7 +150,7 @@ func TestCatchUpOfTheChain(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 			defer cancel()
 			f := &family{tasks: tc.tasks, fails: tc.fails, until: tc.until}
-			_, err := (&watches{archive: &archive{temporal: server{service: f}}}).CatchUp(ctx, "2", at, nil)
+			_, err := (&watches{archive: &archive{temporal: server{service: f}}}).CatchUp(ctx, "2", at, below)
 			if tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
@@ -174,33 +180,35 @@ func TestAttackCallBelowACancelledRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := &watches{archive: &archive{temporal: server{service: &family{tasks: make([]time.Time, 3), stopped: tc.stopped}}}}
-			if _, err := w.CatchUp(t.Context(), "2", time.Time{}, &activity.Info{}); !errors.Is(err, tc.want) {
+			if _, err := w.CatchUp(t.Context(), "2", time.Time{}, &activity.Info{WorkflowExecution: workflow.Execution{ID: "2"}}); !errors.Is(err, tc.want) {
 				t.Errorf("asked with its run: %v", err)
 			}
 			if tc.stopped > 2 {
 				return
 			}
 			w = &watches{archive: &archive{temporal: server{service: &family{tasks: make([]time.Time, 2), stopped: tc.stopped}}}}
-			if _, err := w.CatchUp(t.Context(), "1", time.Now(), nil); !errors.Is(err, tc.want) {
+			if _, err := w.CatchUp(t.Context(), "1", time.Now(), below); !errors.Is(err, tc.want) {
 				t.Errorf("asked of the runs above alone: %v", err)
 			}
 		})
 	}
 }
 
-// TestIsAbandoning: only a run that ended by itself after a reset leaves called runs that it
-// does not know; one that was terminated may be resumed.
-func TestIsAbandoning(t *testing.T) {
+// TestRunAboveHasEnded: a run that has ended by itself leaves no called run that it knows; one
+// that was terminated may be resumed. What somebody resumes or resets after its end is no
+// longer its.
+func TestRunAboveHasEnded(t *testing.T) {
 	t.Parallel()
+	ended := time.Now()
 	for status := range enumspb.WorkflowExecutionStatus_name {
-		for _, reset := range []*timestamppb.Timestamp{nil, timestamppb.Now()} {
-			d := &workflowservice.DescribeWorkflowExecutionResponse{
-				WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: enumspb.WorkflowExecutionStatus(status)},
-				WorkflowExtendedInfo:  &workflowpb.WorkflowExecutionExtendedInfo{LastResetTime: reset},
-			}
-			byItself := slices.Contains([]enumspb.WorkflowExecutionStatus{enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED}, enumspb.WorkflowExecutionStatus(status))
-			if got, want := isAbandoning(d), byItself && reset != nil; got != want {
-				t.Errorf("%s, reset %v: %t, want %t", enumspb.WorkflowExecutionStatus(status), reset, got, want)
+		for _, begun := range []time.Time{ended.Add(-time.Minute), ended.Add(time.Minute)} {
+			above := &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+				Status: enumspb.WorkflowExecutionStatus(status), CloseTime: timestamppb.New(ended)}}
+			w := &watches{archive: &archive{temporal: server{service: &family{tasks: make([]time.Time, 3), begun: begun}}}}
+			err := w.over(t.Context(), above, &activity.Info{WorkflowExecution: workflow.Execution{ID: "2"}})
+			byItself := slices.Contains([]enumspb.WorkflowExecutionStatus{enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED}, above.WorkflowExecutionInfo.Status)
+			if over := begun.Before(ended); over != errors.Is(err, ErrOver) || (over && byItself) != errors.Is(err, workflows.ErrAbandoned) {
+				t.Errorf("%s, begun %s: %v", above.WorkflowExecutionInfo.Status, begun.Sub(ended), err)
 			}
 		}
 	}

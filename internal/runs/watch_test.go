@@ -63,7 +63,7 @@ func TestCatchUpIsShared(t *testing.T) {
 		began := time.Now()
 		var all sync.WaitGroup
 		catchUp := func(after time.Duration) {
-			if _, err := c.CatchUp(t.Context(), "r", time.Time{}, nil); err != nil {
+			if _, err := c.CatchUp(t.Context(), "r", time.Time{}, below); err != nil {
 				t.Error(err)
 			}
 			if took := time.Since(began); took != after {
@@ -96,11 +96,11 @@ func TestCatchUpIsGivenUp(t *testing.T) {
 		defer cancel()
 		given := make(chan error, 1)
 		go func() {
-			_, err := c.CatchUp(ctx, "r", time.Time{}, nil)
+			_, err := c.CatchUp(ctx, "r", time.Time{}, below)
 			given <- err
 		}()
 		began := time.Now()
-		if _, err := c.CatchUp(t.Context(), "r", time.Time{}, nil); err != nil || time.Since(began) < time.Minute {
+		if _, err := c.CatchUp(t.Context(), "r", time.Time{}, below); err != nil || time.Since(began) < time.Minute {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		if err := <-given; err == nil {
@@ -132,7 +132,7 @@ func TestCatchUpWanted(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			call := &activity.Info{ActivityID: tc.activity, Attempt: tc.attempt}
-			call.WorkflowExecution.RunID = tc.execution
+			call.WorkflowExecution.ID, call.WorkflowExecution.RunID = "r", tc.execution
 			wanted, err := (&slow{}).watches().CatchUp(t.Context(), "r", time.Time{}, call)
 			if wanted != tc.wanted || err != nil {
 				t.Errorf("%s: wanted %t, %v", name, wanted, err)

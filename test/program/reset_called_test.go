@@ -403,6 +403,34 @@ func TestResetOfACalledRunAsksAgain(t *testing.T) {
 	l.replay(t, id)
 }
 
+// A called run that somebody resets or resumes after the run above has ended does not wait for
+// that: it makes its calls, and ends.
+func TestAttackCalledRunAfterTheEndAbove(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	l.called["below"] = define(t, "below", "steps: [{id: w, tool: write_1, OF}, {id: f, tool: fail_1, OF, dependsOn: [w]}]")
+	if outcome := l.end(t, l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: below, onError: {action: continue}}]"))); outcome.Status != runs.Completed {
+		t.Fatalf("the run above ended with %+v", outcome.Failure)
+	}
+	below := perduretest.Must(l.door.List(t.Context(), runs.Filter{Called: true, Tool: "below", Limit: 1}))(t)[0].ID
+	var seq int64
+	ended := func(fails int) {
+		t.Helper()
+		if outcome := nextEvent(t, l.door, below, &seq, runs.EventDone).Outcome; outcome.Failure == nil || outcome.Failure.Error.StepID != "f" {
+			t.Errorf("it ended with %+v", outcome.Failure)
+		}
+		if w, f := len(l.backend.of("below", "write")), len(l.backend.of("below", "fail")); w != 1 || f != fails {
+			t.Errorf("%d writes, %d failing calls; want 1, %d", w, f, fails)
+		}
+	}
+	ended(1)
+	resetTo(t, l.temporal, string(below), "", "first task")
+	ended(2)
+	plan := perduretest.Must(l.door.Resumptions().Plan(t.Context(), below, history.ResumeRequest{}))(t)
+	perduretest.NoError(t, l.door.Resumptions().Execute(t.Context(), plan))
+	ended(3)
+}
+
 // asked is the first open elicitation of a run but for the one with an ID.
 func (l *stopLab) asked(t *testing.T, id runs.RunID, but string) (asked runs.Elicitation) {
 	t.Helper()
