@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -81,6 +82,14 @@ func benchFor(t *testing.T, defs []*definitions.Definition, args string, tools m
 	return benchWith(t, defs, args, tools, trust)
 }
 
+// intercept gives the worker interceptors besides that of every worker.
+func (b *bench) intercept(more ...interceptor.WorkerInterceptor) {
+	b.env.SetWorkerOptions(worker.Options{
+		DeadlockDetectionTimeout: 20 * time.Second, // of a busy machine
+		Interceptors:             append(more, workflows.InPlace()),
+	})
+}
+
 func benchWith(t *testing.T, defs []*definitions.Definition, args string, tools map[string]toolFunc, trust workflows.Trust) *bench {
 	t.Helper()
 	d := defs[0]
@@ -91,7 +100,7 @@ func benchWith(t *testing.T, defs []*definitions.Definition, args string, tools 
 	b.env = suite.NewTestWorkflowEnvironment()
 	workflows.Register(b.env, trust)
 	b.env.SetTestTimeout(30 * time.Second)
-	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second}) // of a busy machine
+	b.intercept()
 	b.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
 		var in workflows.RunInput
 		if err := args.Get(&in); err != nil {

@@ -87,7 +87,7 @@ func (cs *calls) performHere(ctx workflow.Context, q request, call ToolCall, res
 		StartToCloseTimeout: q.leftHere(), Summary: callSummary(q.path, q.tool),
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
-	err := workflow.ExecuteLocalActivity(lctx, CallToolName, call).Get(ctx, result)
+	err := executeHere(lctx, result, CallToolName, call)
 	ended(record.PayloadSize(result.Output))
 	return err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
@@ -323,7 +322,7 @@ func TestAskedBeforeContinueAsNew(t *testing.T) {
 func (b *bench) onMemo(f func(workflows.State)) { b.read(&memoReader{f: f}) }
 
 func (b *bench) read(m *memoReader) {
-	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second, Interceptors: []interceptor.WorkerInterceptor{m}})
+	b.intercept(m)
 }
 
 type memoReader struct {

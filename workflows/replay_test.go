@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -17,16 +18,18 @@ import (
 
 // Every history that was ever recorded must replay: a run that is under way when
 // perdure is updated continues with the new code. `make histories` records new ones;
-// old ones stay.
+// old ones stay. Workers have recorded them with InPlace and without.
 func TestHistoriesReplay(t *testing.T) {
 	t.Parallel()
 	for _, file := range perduretest.Files(t, "testdata/histories/*.json") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
 			t.Parallel()
-			replayer := worker.NewWorkflowReplayer()
-			workflows.Register(replayer, trust)
-			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
-				t.Error(err)
+			for _, with := range [][]interceptor.WorkerInterceptor{nil, {workflows.InPlace()}} {
+				replayer := perduretest.Must(worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: with}))(t)
+				workflows.Register(replayer, trust)
+				if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
+					t.Errorf("with %d interceptors: %v", len(with), err)
+				}
 			}
 		})
 	}

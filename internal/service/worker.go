@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
@@ -81,7 +82,7 @@ func (s *executor) start(ctx context.Context) error {
 		WorkerStopTimeout:            s.opts.Grace + handOver,
 		DeadlockDetectionTimeout:     busy(s.opts.Values != nil),
 		DeploymentOptions:            s.opts.Deployment,
-		Interceptors:                 slices.Concat(gauge.interceptors(), interceptors(s.opts.Telemetry), plantedInRuns()),
+		Interceptors:                 slices.Concat(gauge.interceptors(), interceptors(s.opts.Telemetry), plantedInRuns(), []interceptor.WorkerInterceptor{workflows.InPlace()}),
 	})
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs

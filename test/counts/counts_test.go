@@ -15,6 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
@@ -187,7 +188,7 @@ func (h *house) history(t *testing.T, of workflow.Execution) *historypb.History 
 func allocations(t *testing.T, history *historypb.History) int {
 	t.Helper()
 	keys := perduretest.Must(secrets.NewKeys(secrets.FixedKeys([]byte("counts"))))(t)
-	replayer := worker.NewWorkflowReplayer()
+	replayer := perduretest.Must(worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{workflows.InPlace()}}))(t)
 	workflows.Register(replayer, workflows.Trust{Keys: keys})
 	return int(testing.AllocsPerRun(1, func() {
 		perduretest.NoError(t, replayer.ReplayWorkflowHistory(quiet, history))
