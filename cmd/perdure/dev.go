@@ -22,13 +22,11 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/devserver"
-	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/scaffold"
 	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/workflows"
 )
 
 // shutdownGrace is how long requests and calls under way may take at a stop.
@@ -196,23 +194,22 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	})
 }
 
-// connect connects o to Temporal, with all that has a part in the connection.
+// connect connects o to Temporal.
 func (d devCommand) connect(ctx context.Context, temporal *devserver.Server, o *service.Options) (err error) {
-	options := client.Options{
+	if o.Values, err = d.fileValues(d.Data); err != nil {
+		return err
+	}
+	keys, err := d.payloadFlags.keys(ctx)
+	if err != nil {
+		return err
+	}
+	at := client.Options{
 		HostPort: temporal.Address(), Logger: sdklog.NewStructuredLogger(service.Quiet(o.Logger)),
 		// Both ends are this process: compressing would be work for nothing.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}, TLS: temporal.TLS()},
 	}
-	if err := errors.Join(o.Telemetry.Temporal(&options), d.seal(ctx, &options)); err != nil {
-		return err
-	}
-	if o.Values, err = d.keepFileValues(&options, d.Data); err != nil {
-		return err
-	}
-	payloads.ReportUnread(&options, workflows.Unread)
-	o.Guard = d.guard(&options, o.Values != nil, o.Keys, o.Telemetry, o.Logger)
-	o.News, o.Converter = service.NewNews(&options), options.DataConverter
-	if o.Temporal, err = client.DialContext(ctx, options); err != nil {
+	err = o.Connect(at, keys, workerOptions(d.trustFlags, buildFlags{}, d.guardFlags), func(at client.Options) (client.Client, error) { return client.DialContext(ctx, at) })
+	if err != nil {
 		return fmt.Errorf("reaching Temporal: %w", err)
 	}
 	return nil

@@ -2,14 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
-
-	"go.temporal.io/sdk/client"
-
-	"github.com/perdure/perdure/internal/quarantine"
-	"github.com/perdure/perdure/internal/secrets"
-	"github.com/perdure/perdure/internal/service"
-	"github.com/perdure/perdure/internal/telemetry"
 )
 
 // guardFlags control the quarantine of runs that take their worker down, and how many
@@ -29,11 +21,4 @@ func (f guardFlags) Validate() error {
 		return fmt.Errorf("--cached-runs is a number of runs, not %d", f.CachedRuns)
 	}
 	return nil
-}
-
-// guard adds the quarantine to the connection options of a worker, and sets how many
-// runs it caches.
-func (f guardFlags) guard(o *client.Options, largeValues bool, keys *secrets.Keys, metrics *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
-	service.CacheRuns(f.CachedRuns)
-	return service.NewGuard(o, f.QuarantineAfter, largeValues, keys, metrics, log)
 }

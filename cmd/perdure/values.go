@@ -20,18 +20,13 @@ type valueFlags struct {
 // valuesIn is the directory in which dev keeps large values.
 func valuesIn(data string) string { return filepath.Join(data, "values") }
 
-// keepFileValues lets a client keep large values in the data directory of dev; nil
-// without --large-values. Values kept there earlier are always read.
-func (f valueFlags) keepFileValues(o *client.Options, data string) (store.Values, error) {
+// fileValues are the large values in the data directory of dev; nil without --large-values.
+// Values kept there earlier are always read.
+func (f valueFlags) fileValues(data string) (store.Values, error) {
 	if _, err := os.Stat(valuesIn(data)); err != nil && !f.LargeValues {
 		return nil, nil
 	}
-	values, err := store.OpenFileValues(valuesIn(data))
-	if err != nil {
-		return nil, err
-	}
-	payloads.Keep(o, values)
-	return values, nil
+	return store.OpenFileValues(valuesIn(data))
 }
 
 // readValues lets a command read large values, if there are any. The client itself

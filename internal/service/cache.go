@@ -18,9 +18,9 @@ const (
 	maxCachedRuns = 10_000
 )
 
-// CacheRuns sets how many runs the workers of this process keep in memory; 0 = as many
+// cacheRuns sets how many runs the workers of this process keep in memory; 0 = as many
 // as fit into half of Go's memory limit. It is called before the first one starts.
-func CacheRuns(most int) {
+func cacheRuns(most int) {
 	worker.SetStickyWorkflowCacheSize(cachedRuns(most, memoryLimit()))
 }
 

@@ -83,7 +83,7 @@ func (r Role) options(ctx context.Context) (Options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Keys, o.Version, o.Gateway = r.Keys.Proofs, r.Version, r.Gateway
+	o.Version, o.Gateway = r.Version, r.Gateway
 	if r.Worker != nil {
 		o.Worker, o.Unproven, o.Deployment = true, r.Worker.Unproven, r.Worker.Deployment
 	}
@@ -96,16 +96,12 @@ func (r Role) options(ctx context.Context) (Options, error) {
 
 // connect makes a client of Temporal, which need not answer yet, and its options.
 func (r Role) connect(ctx context.Context) (Options, error) {
-	o := r.Temporal
-	o.HostPort = cmp.Or(o.HostPort, client.DefaultHostPort)
-	o.Namespace = cmp.Or(o.Namespace, client.DefaultNamespace)
-	o.Logger = sdklog.NewStructuredLogger(Quiet(r.Logger))
-	if err := r.Telemetry.Temporal(&o); err != nil {
-		return Options{}, err
-	}
-	payloads.Seal(&o, r.PayloadKeys)
-	options := Options{
-		Loaded: r.Loaded, Namespace: o.Namespace, Grace: r.Grace, Telemetry: r.Telemetry, Logger: r.Logger,
+	at := r.Temporal
+	at.HostPort = cmp.Or(at.HostPort, client.DefaultHostPort)
+	at.Namespace = cmp.Or(at.Namespace, client.DefaultNamespace)
+	at.Logger = sdklog.NewStructuredLogger(Quiet(r.Logger))
+	o := Options{
+		Loaded: r.Loaded, Keys: r.Keys.Proofs, Namespace: at.Namespace, Grace: r.Grace, Telemetry: r.Telemetry, Logger: r.Logger,
 		OnStop: func() { r.Logger.Info("stopping", "grace", r.Grace.String()) },
 	}
 	if r.LargeValues {
@@ -113,29 +109,48 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 		if err != nil {
 			return Options{}, err
 		}
-		payloads.Keep(&o, db.Values())
-		options.Values, options.ValuesIn = db.Values(), db
+		o.Values, o.ValuesIn = db.Values(), db
 	}
-	payloads.ReportUnread(&o, workflows.Unread)
-	options.Witness = &runs.Witness{}
-	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, options.Witness.DialOption())
-	if r.Worker != nil {
-		CacheRuns(r.Worker.CachedRuns)
-		options.Guard = NewGuard(&o, r.Worker.QuarantineAfter, r.LargeValues, r.Keys.Proofs, r.Telemetry, r.Logger)
-		options.News, options.clock = NewNews(&o), newClock(&o, r.Logger)
-	}
-	tc, err := client.NewLazyClient(o)
-	if err != nil {
-		if options.ValuesIn != nil {
-			options.ValuesIn.Close()
+	err := o.Connect(at, r.PayloadKeys, r.Worker, func(at client.Options) (client.Client, error) {
+		o.Witness = &runs.Witness{}
+		at.ConnectionOptions.DialOptions = append(at.ConnectionOptions.DialOptions, o.Witness.DialOption())
+		if r.Worker != nil {
+			o.clock = newClock(&at, r.Logger)
 		}
-		return Options{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
+		return client.NewLazyClient(at)
+	})
+	if err != nil {
+		if o.ValuesIn != nil {
+			o.ValuesIn.Close()
+		}
+		return Options{}, fmt.Errorf("connecting to Temporal at %s: %w", at.HostPort, err)
 	}
-	options.Temporal, options.Converter = tc, o.DataConverter
 	ns := r.Namespace
-	ns.Name, ns.Logger = o.Namespace, r.Logger
-	options.Prepare = prepareUntilDone(tc, o.HostPort, ns)
-	return options, nil
+	ns.Name, ns.Logger = at.Namespace, r.Logger
+	o.Prepare = prepareUntilDone(o.Temporal, at.HostPort, ns)
+	return o, nil
+}
+
+// Connect makes the client of Temporal by dial, with all that has a part in its connection:
+// traces, the keys that seal, o.Values and, where runs are executed, their quarantine and
+// their news.
+func (o *Options) Connect(at client.Options, keys *payloads.Keys, w *WorkerOptions, dial func(client.Options) (client.Client, error)) (err error) {
+	if err := o.Telemetry.Temporal(&at); err != nil {
+		return err
+	}
+	payloads.Seal(&at, keys)
+	if o.Values != nil {
+		payloads.Keep(&at, o.Values)
+	}
+	payloads.ReportUnread(&at, workflows.Unread)
+	if w != nil {
+		cacheRuns(w.CachedRuns)
+		o.Guard = NewGuard(&at, w.QuarantineAfter, o.Values != nil, o.Keys, o.Telemetry, o.Logger)
+		o.News = NewNews(&at)
+	}
+	o.Converter = at.DataConverter
+	o.Temporal, err = dial(at)
+	return err
 }
 
 // open opens the database, if any.
