@@ -51,7 +51,7 @@ func (j *joins) listen(ctx context.Context, x *exchange, id runs.RunID) (claimed
 	over := time.NewTimer(noting)
 	defer over.Stop()
 	go j.askAgain(listening, cancel, x, id, over)
-	mine, notes := false, answerNotes{}
+	roll := others{name: x.name, answers: answerNotes{}}
 	for e, err := range j.runs.Follow(listening, id, 0, runs.AllEvents) {
 		if err != nil {
 			break
@@ -62,29 +62,65 @@ func (j *joins) listen(ctx context.Context, x *exchange, id runs.RunID) (claimed
 		case e.Kind != runs.EventAttended:
 			continue
 		}
-		notes.add(e.Attended)
-		if e.Attended.Request == x.name && (!mine || e.Attended.Says == runs.Inquires) {
-			mine = true
+		switch roll.hear(e.Attended) {
+		case heardSelf:
 			over.Reset(rollCall)
-		}
-		waits := e.Attended.Says == runs.Here && e.Attended.Of == x.name || e.Attended.Says == runs.Joined && e.Attended.Of != ""
-		switch {
-		case mine && notes.outstanding():
+		case heardAnswer:
 			x.joined = false
 			return taken, nil
-		case e.Attended.Request == x.name:
-		case mine && waits:
+		case heardWaiting:
 			j.departAfterRefusal(ctx, x, id)
 			return taken, nil
-		case mine && x.isThere() && e.Attended.Says != runs.Inquires: // which has come before
-			j.attendance.respondsTo(ctx, id, x, e)
+		case heardOther:
+			if x.isThere() {
+				j.attendance.respondsTo(ctx, id, x, e)
+			}
 		}
 	}
-	if notes.outstanding() {
+	if roll.answers.outstanding() {
 		x.joined = false
 		return taken, nil
 	}
 	return free, ctx.Err()
+}
+
+// A heard is what a note of a run means for a request that wants to join it.
+type heard int
+
+const (
+	heardNothing heard = iota
+	heardSelf          // the run has noted the request, or its question: who waits says so from now on
+	heardAnswer        // a client was given an answer and has not continued from it
+	heardWaiting       // the client of another request waits
+	heardOther         // another request came, or its client leaves
+)
+
+// Others are what a request with a name has heard of the others of its run.
+type others struct {
+	name    string
+	noted   bool // what was noted before is of earlier roll calls
+	answers answerNotes
+}
+
+func (o *others) hear(says *runs.Attended) heard {
+	o.answers.add(says)
+	own, first := says.Request == o.name, !o.noted
+	o.noted = o.noted || own
+	switch {
+	case !o.noted:
+		return heardNothing
+	case o.answers.outstanding():
+		return heardAnswer
+	case own && (first || says.Says == runs.Inquires):
+		return heardSelf
+	case own:
+		return heardNothing
+	case says.Says == runs.Here && says.Of == o.name, says.Says == runs.Joined && says.Of != "":
+		return heardWaiting
+	case says.Says != runs.Inquires: // which has come before
+		return heardOther
+	}
+	return heardNothing
 }
 
 // askAgain has a request ask again for who waits for a run, each time that the time is
