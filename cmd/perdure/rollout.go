@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -62,7 +61,7 @@ func (r rolloutStatusCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if r.Output == "json" {
-		return json.NewEncoder(c.out).Encode(builds)
+		return c.printJSON(builds)
 	}
 	w := c.table(c.out)
 	fmt.Fprintln(w, "BUILD\tSTATE\tWORKERS\tSINCE")
@@ -109,7 +108,7 @@ func (r rolloutPromoteCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if r.Output == "json" {
-		return json.NewEncoder(c.out).Encode(map[string]any{"build": r.Build, "percent": r.Percent})
+		return c.printJSON(map[string]any{"build": r.Build, "percent": r.Percent})
 	}
 	_, err = fmt.Fprintf(c.out, "%s starts %g%% of new runs\n", r.Build, r.Percent)
 	return err
