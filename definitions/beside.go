@@ -14,9 +14,9 @@ var contentName = regexp.MustCompile(`^(text(_[1-9][0-9]*)?|image_(0|[1-9][0-9]*
 // structured content, and the blocks that templates name: .steps.read.output.text, or
 // .steps.read.content.text, which is the same.
 
-// ContentBlocks is the content of a step that calls a tool: the content blocks of its
+// contentBlocks is the content of a step that calls a tool: the content blocks of its
 // output, by name; nil = it has none.
-func ContentBlocks(output any) any {
+func contentBlocks(output any) any {
 	members, _ := output.(map[string]any)
 	blocks := map[string]any{}
 	//workflowcheck:ignore a map again

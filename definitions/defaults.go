@@ -42,7 +42,7 @@ func (s *Step) Refused(action string) any {
 func (s *Step) Content(output any) any {
 	switch traits := s.Type.Traits(); {
 	case traits.Blocks:
-		return ContentBlocks(output)
+		return contentBlocks(output)
 	case traits.Asks:
 		members, _ := output.(map[string]any)
 		return members["content"]

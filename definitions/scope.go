@@ -18,7 +18,7 @@ type StepScope struct {
 	Status  string    // completed, failed, skipped; of a step that has not ended pending, running, or stopped with its run
 	Output  any       // nil = none: every field of it is missing
 	Action  string    // of an elicitation: accept, decline, cancel, timeout; "" = none
-	Content any       // of an accepted elicitation, or of the defaultResults of another; of a tool, its ContentBlocks; nil = none
+	Content any       // of an accepted elicitation, or of the defaultResults of another; of a tool, its content blocks; nil = none
 	By      string    // who answered an elicitation; "" = unanswered, or unknown
 	At      time.Time // when it was answered or expired; zero = neither
 	Error   string    // of a failed step; "" = none

@@ -25,8 +25,8 @@ type CauseGroup struct {
 	Example RunID `json:"example"` // the run that started last
 }
 
-// CauseOf is the cause of an error.
-func CauseOf(e *Error) Cause {
+// causeOf is the cause of an error.
+func causeOf(e *Error) Cause {
 	return Cause{Code: e.Code, Step: items.ReplaceAllString(string(e.StepPath), "[*]"), Message: general(e.Message, e.RunID)}
 }
 
@@ -39,7 +39,7 @@ func GroupByCause(list []Run) []CauseGroup {
 		if run.Error == nil {
 			continue
 		}
-		cause := CauseOf(run.Error)
+		cause := causeOf(run.Error)
 		i, known := at[cause]
 		if !known {
 			i = len(groups)

@@ -41,8 +41,8 @@ type Build struct {
 	Workers int        `json:"workers"` // that polled lately; with 0, the runs of the build wait
 }
 
-// ErrNoBuilds: no worker has a build ID.
-var ErrNoBuilds = errors.New("no worker has a build ID; start workers with --build-id")
+// errNoBuilds: no worker has a build ID.
+var errNoBuilds = errors.New("no worker has a build ID; start workers with --build-id")
 
 // Rollouts are about the builds of the workers that execute runs.
 type Rollouts struct{ temporal client.Client }
@@ -50,7 +50,7 @@ type Rollouts struct{ temporal client.Client }
 // Rollouts returns those of the workers of c.
 func (c *Client) Rollouts() Rollouts { return Rollouts{c.temporal} }
 
-// Builds lists the builds of the workers, the newest first. ErrNoBuilds if there
+// Builds lists the builds of the workers, the newest first; an error if there
 // are none.
 func (r Rollouts) Builds(ctx context.Context) ([]Build, error) {
 	found, err := r.temporal.WorkerDeploymentClient().GetHandle(Deployment).Describe(ctx, client.WorkerDeploymentDescribeOptions{})
@@ -128,7 +128,7 @@ func ofBuilds(doing string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &missing):
-		return fmt.Errorf("%s: %w", doing, ErrNoBuilds)
+		return fmt.Errorf("%s: %w", doing, errNoBuilds)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

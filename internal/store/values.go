@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ErrNoValue is returned for a value that is not kept, or no longer.
-var ErrNoValue = errors.New("value not found")
+// errNoValue is returned for a value that is not kept, or no longer.
+var errNoValue = errors.New("value not found")
 
 // Values keep values of runs that are too large for a history, as given: sealed or in
 // clear. They are safe for concurrent use, by any number of processes that share the
@@ -15,7 +15,7 @@ var ErrNoValue = errors.New("value not found")
 type Values interface {
 	// Put keeps a value of a run. A value with the same ID is the same value.
 	Put(ctx context.Context, id, run string, data []byte) error
-	// Get gives a value, or ErrNoValue.
+	// Get gives a value; an error if it is not kept.
 	Get(ctx context.Context, id string) ([]byte, error)
 	// Sweep deletes the values of runs that are gone, and gives the number of these
 	// runs. It keeps those of a run whose caller is not gone, since arguments and
