@@ -77,13 +77,10 @@ ended. Ctrl-C shuts down in order, a second Ctrl-C at once. Examples:
 func (d devCommand) Run(ctx context.Context, c *console) error {
 	collectLess()
 	src := d.sources()
-	found, diags := config.Load(src)
-	if diags.HasErrors() {
-		printDiagnostics(c, diags)
-		return mistakenFiles(diags)
+	found, log, err := d.begin(ctx, c, src)
+	if err != nil {
+		return err
 	}
-	log := d.logger(c, found.LogLevel)
-	logDiagnostics(ctx, log, diags)
 	if d.Config == "" {
 		if _, err := os.Stat(scaffold.ConfigFile); err == nil {
 			log.Warn(scaffold.ConfigFile + " is not used; to serve it, set --config " + scaffold.ConfigFile)

@@ -54,6 +54,18 @@ func (f *logFlags) logger(c *console, configured string) *slog.Logger {
 	return to(c.err)
 }
 
+// begin loads what a process serves, and opens its log, where warnings about it are.
+func (f *logFlags) begin(ctx context.Context, c *console, src config.Sources) (*config.Loaded, *slog.Logger, error) {
+	found, diags := config.Load(src)
+	if diags.HasErrors() {
+		printDiagnostics(c, diags)
+		return nil, nil, mistakenFiles(diags)
+	}
+	log := f.logger(c, found.LogLevel)
+	logDiagnostics(ctx, log, diags)
+	return found, log, nil
+}
+
 // logDiagnostics logs warnings and notes about what was loaded.
 func logDiagnostics(ctx context.Context, log *slog.Logger, diags definitions.Diagnostics) {
 	for _, d := range diags {

@@ -128,13 +128,10 @@ func workerOptions(trust trustFlags, build buildFlags, guard guardFlags) *servic
 
 func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	src := config.Sources{Config: f.Config, Definitions: f.Definitions}
-	found, diags := config.Load(src)
-	if diags.HasErrors() {
-		printDiagnostics(c, diags)
-		return mistakenFiles(diags)
+	found, log, err := f.begin(ctx, c, src)
+	if err != nil {
+		return err
 	}
-	log := f.logger(c, found.LogLevel)
-	logDiagnostics(ctx, log, diags)
 	metrics, stop, err := f.start(ctx, found, log)
 	if err != nil {
 		return err
