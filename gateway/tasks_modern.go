@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,26 +119,29 @@ const maxRefusedKeys = 10
 
 // unknownKeys are the keys of answers to what the run has never asked, sorted.
 func unknownKeys(run *runs.Run, answers map[string]json.RawMessage) (unknown []string) {
+	asked := askedKeys(run)
 	for _, key := range slices.Sorted(maps.Keys(answers)) {
-		if !hasAsked(run, key) {
+		if !asked[key] {
 			unknown = append(unknown, clipKey(key))
 		}
 	}
 	return unknown
 }
 
-// hasAsked reports whether a key is that of an elicitation of the run, as it was
-// asked at some time.
-func hasAsked(run *runs.Run, key string) bool {
-	open := run.Open()
-	return slices.ContainsFunc(run.Elicitations, func(e runs.Elicitation) bool {
-		asked := maxInvalid // of a closed one it is not known any more
-		if slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
-			asked, _ = (&gate{Elicitation: e}).nextQuestion()
+// askedKeys are those of the elicitations of the run, as they were asked at some time.
+func askedKeys(run *runs.Run) map[string]bool {
+	times := map[string]int{} // by ID, of those that are open
+	for _, e := range run.Open() {
+		times[e.ID], _ = (&gate{Elicitation: e}).nextQuestion()
+	}
+	keys := map[string]bool{}
+	for _, e := range run.Elicitations {
+		// How often a closed one was asked is not known any more.
+		for number := range cmp.Or(times[e.ID], maxInvalid) {
+			keys[questionKey(e.ID, e.Round, number+1)] = true
 		}
-		_, _, ok := answerTo(e.ID, e.Round, asked, map[string]json.RawMessage{key: nil})
-		return ok
-	})
+	}
+	return keys
 }
 
 // takeInput gives an answer on. If it is none, the run notes that, so that the
