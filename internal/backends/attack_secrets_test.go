@@ -251,3 +251,25 @@ func TestAttackBackendTellsWhatIsForwarded(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackManySecrets: that a caller has thousands of texts forwarded makes it no work to
+// remove them from a large error.
+func TestAttackManySecrets(t *testing.T) {
+	t.Parallel()
+	texts := make([]string, 5000)
+	for i := range texts {
+		texts[i] = fmt.Sprintf("f0rwarded-%d", i)
+	}
+	raw, err := json.Marshal(map[string]any{"isError": true, "content": []any{map[string]any{"type": "text", "text": strings.Repeat("not f0rwarded ", 300_000) + texts[17]}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	result, err := (&Config{}).secrets(nil, texts...).hideIn(&Result{Raw: raw})
+	if err != nil || strings.Contains(string(result.Raw), texts[17]) {
+		t.Errorf("%v: a text is shown", err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %s", took)
+	}
+}

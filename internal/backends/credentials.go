@@ -70,7 +70,7 @@ func (c *Config) secretsOf(call Call, h Headers) secrets {
 // texts of it, the configured variables of its process, and what its address or command line
 // has of ours.
 func (c *Config) secrets(h Headers, texts ...string) secrets {
-	var all secrets
+	var all []string
 	for _, given := range []Headers{c.Headers, h} {
 		for _, value := range given {
 			_, token, _ := strings.Cut(string(value), " ") // Bearer TOKEN
@@ -88,11 +88,16 @@ func (c *Config) secrets(h Headers, texts ...string) secrets {
 	}
 	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < minSecret })
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // before what is a part of it
-	return all
+	var pairs []string
+	for _, secret := range all {
+		pairs = append(pairs, secret, hidden)
+	}
+	return secrets{strings.NewReplacer(pairs...)}
 }
 
-// secrets are removed from a backend's texts, which go to callers, logs and histories.
-type secrets []string
+// secrets are removed from a backend's texts, which go to callers, logs and histories. They may
+// be thousands, as texts of _meta, without that removing them takes longer.
+type secrets struct{ in *strings.Replacer }
 
 func (s secrets) hide(err error) error {
 	if err == nil {
@@ -163,12 +168,7 @@ func (s secrets) without(text string) string {
 	return clean
 }
 
-func (s secrets) replaced(text string) string {
-	for _, secret := range s {
-		text = strings.ReplaceAll(text, secret, hidden)
-	}
-	return text
-}
+func (s secrets) replaced(text string) string { return s.in.Replace(text) }
 
 // escape matches a character that is escaped in JSON.
 var escape = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|["\\/])`)
