@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -44,6 +46,35 @@ func TestCallWaitsForItsRun(t *testing.T) {
 	}
 	if n := strings.Count(notes.String(), "cannot reach the run"); n != 1 {
 		t.Errorf("said %d times: %s", n, notes.String())
+	}
+}
+
+// TestCallThatIsTurnedDown: a call is made again where a proxy finds no server, and not where
+// it refuses the call itself.
+func TestCallThatIsTurnedDown(t *testing.T) {
+	t.Parallel()
+	s := mcpserver.NewMCPServer("perdure", "1")
+	s.AddTool(mcp.NewTool("deploy"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("deployed"), nil
+	})
+	server := mcpserver.NewStreamableHTTPServer(s)
+	answers := []int{http.StatusBadGateway, http.StatusTooManyRequests, http.StatusRequestEntityTooLarge}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte(`"tools/call"`)) && len(answers) > 0 {
+			w.WriteHeader(answers[0])
+			answers = answers[1:]
+			fmt.Fprintln(w, "<html>")
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		server.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	var notes bytes.Buffer
+	call := &pendingCall{c: &console{err: &notes, exact: &notes}, to: target{url: proxy.URL}, name: "deploy", key: "k"}
+	if _, err := call.result(t.Context()); err == nil || !strings.Contains(err.Error(), "status 413") || len(answers) > 0 {
+		t.Errorf("%v, left %v", err, answers)
 	}
 }
 

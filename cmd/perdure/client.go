@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -279,7 +281,17 @@ func (s *server) call(ctx context.Context, name string, arguments json.RawMessag
 // answer of the server.
 func connectionLost(err error) bool {
 	var lost *transport.Error
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &lost) && !unauthorized(err)
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &lost) && !unauthorized(err) && !turnedDown(err)
+}
+
+var statusIn = regexp.MustCompile(`request failed with status (4\d\d)`) // an error of mcp-go
+
+// turnedDown reports whether the same request would get the same answer again, such as 413
+// of a proxy that limits bodies.
+func turnedDown(err error) bool {
+	status := statusIn.FindStringSubmatch(err.Error())
+	passes := []string{"404", "408", "425", "429"} // the session is gone, it was too early, or there was too much
+	return status != nil && !slices.Contains(passes, status[1])
 }
 
 // An exactTransport keeps results as they were sent, and passes the schemas of
