@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
 
 	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/runs"
@@ -129,7 +131,7 @@ func (f temporalFlags) where() (client.Options, error) {
 		if err != nil {
 			return options, err
 		}
-		options.ConnectionOptions.TLS = pair.Client()
+		options.ConnectionOptions = client.ConnectionOptions{TLS: pair.Client()}
 		options.HostPort = dev.Temporal
 		options.Namespace = cmp.Or(options.Namespace, dev.Namespace)
 	}
@@ -154,19 +156,30 @@ type connectionFlags struct {
 // clientOptions are the options of a connection; HostPort and Namespace are "" if
 // nothing sets them.
 func (f connectionFlags) clientOptions() (client.Options, error) {
-	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{EnvLookup: temporalEnv{}})
+	options, err := profileOptions()
 	if err != nil {
-		return client.Options{}, fmt.Errorf("reading how to reach Temporal: %w", err)
+		return options, err
 	}
-	options, err := profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
-	if err != nil {
-		return options, fmt.Errorf("reading how to reach Temporal: %w", err)
-	}
-	if at := profile.TLS; at != nil && at.ClientCertPath != "" && options.ConnectionOptions.TLS != nil {
-		web.RenewPair(options.ConnectionOptions.TLS, at.ClientCertPath, at.ClientKeyPath)
+	if first := options.ConnectionOptions.TLS; first != nil {
+		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, grpc.WithTransportCredentials(web.Renewed(first, func() (*tls.Config, error) {
+			now, err := profileOptions()
+			return now.ConnectionOptions.TLS, err
+		})))
 	}
 	options.HostPort = cmp.Or(f.Address, options.HostPort)
 	options.Namespace = cmp.Or(f.Namespace, options.Namespace)
+	return options, nil
+}
+
+// profileOptions are those of the variables and the profile, as they are now.
+func profileOptions() (options client.Options, err error) {
+	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{EnvLookup: temporalEnv{}})
+	if err == nil {
+		options, err = profile.ToClientOptions(envconfig.ToClientOptionsRequest{})
+	}
+	if err != nil {
+		return options, fmt.Errorf("reading how to reach Temporal: %w", err)
+	}
 	return options, nil
 }
 

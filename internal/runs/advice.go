@@ -7,7 +7,7 @@ import "strings"
 var fixes = []struct{ part, fix string }{
 	{"server preface: EOF", "it seems to want TLS: set TEMPORAL_TLS=true, and TEMPORAL_TLS_SERVER_CA_CERT_PATH if its certificate is of a CA of yours"},
 	{"does not look like a TLS handshake", "it is without TLS: unset TEMPORAL_TLS…, and TEMPORAL_API_KEY, which turns TLS on"},
-	{"failed to verify certificate", "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the CA of its certificate, and TEMPORAL_TLS_SERVER_NAME to its name if that is not the host of --address; processes read both at their start"},
+	{"failed to verify certificate", "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the CA of its certificate, and TEMPORAL_TLS_SERVER_NAME to its name if that is not the host of --address; processes read the file for each connection"},
 	{"tls: certificate required", "it wants a client certificate: " + clientCertificate},
 	{"remote error: tls: ", "it does not take the client certificate: " + clientCertificate},
 	{"http2: frame too large", "no Temporal is there: set --address to its frontend"},

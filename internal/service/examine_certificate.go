@@ -13,11 +13,10 @@ const certificateWarning = 7 * 24 * time.Hour
 // to Temporal, if there is one. Connections outlive it, new ones are refused.
 func (x *examination) certificate(cfg *tls.Config, now time.Time) {
 	const name = "client certificate"
-	pair := clientPair(cfg)
-	if pair == nil {
+	if cfg == nil || len(cfg.Certificates) == 0 || len(cfg.Certificates[0].Certificate) == 0 {
 		return
 	}
-	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	leaf, err := x509.ParseCertificate(cfg.Certificates[0].Certificate[0])
 	if err != nil {
 		x.add(name, CheckFailed, err.Error(), "give TEMPORAL_TLS_CLIENT_CERT_PATH a certificate")
 		return
@@ -32,19 +31,4 @@ func (x *examination) certificate(cfg *tls.Config, now time.Time) {
 	default:
 		x.ok(name, "valid until %s", until)
 	}
-}
-
-// clientPair is what a client of cfg shows; nil = nothing.
-func clientPair(cfg *tls.Config) *tls.Certificate {
-	switch {
-	case cfg == nil:
-		return nil
-	case cfg.GetClientCertificate != nil:
-		if pair, err := cfg.GetClientCertificate(&tls.CertificateRequestInfo{}); err == nil && len(pair.Certificate) > 0 {
-			return pair
-		}
-	case len(cfg.Certificates) > 0 && len(cfg.Certificates[0].Certificate) > 0:
-		return &cfg.Certificates[0]
-	}
-	return nil
 }

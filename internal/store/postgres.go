@@ -176,6 +176,12 @@ func connect(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	}
 	config.ConnConfig.RuntimeParams["search_path"] = schema
 	config.ConnConfig.RuntimeParams["application_name"] = "perdure"
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		if now, err := pgx.ParseConfig(address); err == nil { // its files may have changed
+			c.Password, c.TLSConfig, c.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
+		}
+		return nil
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the database: %w", err)

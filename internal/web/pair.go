@@ -85,20 +85,6 @@ func (p *Pair) Client() *tls.Config {
 	}
 }
 
-// RenewPair has a client read the files of its certificate and key for each connection,
-// so that they can be renewed while it runs. Where they cannot be read, those that cfg has
-// count.
-func RenewPair(cfg *tls.Config, certificateFile, keyFile string) {
-	before := cfg.Certificates
-	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(certificateFile, keyFile)
-		if err != nil && len(before) > 0 {
-			return &before[0], nil
-		}
-		return &pair, err
-	}
-}
-
 func generate() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

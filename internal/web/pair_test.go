@@ -2,7 +2,8 @@ package web_test
 
 import (
 	"crypto/tls"
-	"crypto/x509"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -40,32 +41,44 @@ func TestAttackWithoutThePair(t *testing.T) {
 	}
 }
 
-// TestRenewPair: a client shows the certificate that its files have now, and the one
+// TestRenewed: a client shows and trusts the certificates that its files have now, and those
 // before while they are being written.
-func TestRenewPair(t *testing.T) {
+func TestRenewed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pair.pem")
-	cfg := open(t, file).Client()
-	first := cfg.Certificates[0].Leaf
-	web.RenewPair(cfg, file, file)
-	shows := func() *x509.Certificate { return perduretest.Must(cfg.GetClientCertificate(nil))(t).Leaf }
-	perduretest.NoError(t, os.WriteFile(file, []byte("half"), 0o600))
-	if !shows().Equal(first) {
-		t.Error("without a file it shows another one")
+	first := open(t, file)
+	client := web.Renewed(first.Client(), func() (*tls.Config, error) {
+		now, err := web.LoadPair(file)
+		if err != nil {
+			return nil, err
+		}
+		return now.Client(), nil
+	}).Clone()
+	reaches := func(server *web.Pair, want bool) {
+		t.Helper()
+		here, there := net.Pipe()
+		cfg := server.Server()
+		cfg.NextProtos = []string{"h2"}
+		go func() {
+			s := tls.Server(there, cfg)
+			_ = s.Handshake() // that of the client says how it went
+			there.Close()
+		}()
+		conn, _, err := client.ClientHandshake(t.Context(), "localhost", here)
+		if err == nil {
+			_, err = conn.Read(make([]byte, 1)) // the server has refused, or closes
+		}
+		if got := errors.Is(err, io.EOF); got != want {
+			t.Errorf("%v, want %t", err, want)
+		}
 	}
+	reaches(first, true)
+	perduretest.NoError(t, os.WriteFile(file, []byte("half"), 0o600))
+	reaches(first, true)
 	perduretest.NoError(t, os.Remove(file))
 	second := open(t, file)
-	if got := shows(); got.Equal(first) || !got.Equal(second.Client().Certificates[0].Leaf) {
-		t.Error("it shows the one before")
-	}
-	if err := exchange(t, second.Server(), func() *tls.Config {
-		c := second.Client()
-		c.Certificates = nil
-		c.GetClientCertificate = cfg.GetClientCertificate
-		return c
-	}()); err != nil {
-		t.Error(err)
-	}
+	reaches(second, true)
+	reaches(first, false)
 }
 
 func open(t *testing.T, file string) *web.Pair {
