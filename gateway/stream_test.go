@@ -871,6 +871,9 @@ func TestStreamsAreKeptAlive(t *testing.T) {
 		"a subscription":     modern.modern("subscriptions/listen", "", `{}`, `"notifications":{"toolsListChanged":true}`),
 		"a call of an older": connect(t, w.url, "ann", "2025-03-26", `{}`).call("1", "hang", `{}`, ""),
 	} {
+		if stream.Header.Get("X-Accel-Buffering") != "no" {
+			t.Errorf("%s: nginx would buffer it", name)
+		}
 		for comments := 0; comments < 3; {
 			f, ok := stream.frame()
 			if !ok {

@@ -10,6 +10,7 @@ var fixes = []struct{ part, fix string }{
 	{"failed to verify certificate", "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the CA of its certificate, and TEMPORAL_TLS_SERVER_NAME to its name if that is not the host of --address; processes read the file for each connection"},
 	{"tls: certificate required", "it wants a client certificate: " + clientCertificate},
 	{"remote error: tls: ", "it does not take the client certificate: " + clientCertificate},
+	{"write: broken pipe", "it closes the connection, as one does that does not take the client certificate: " + clientCertificate},
 	{"http2: frame too large", "no Temporal is there: set --address to its frontend"},
 	{"unknown service", "another service of Temporal is there: set --address to its frontend"},
 }

@@ -67,6 +67,7 @@ func TestFix(t *testing.T) {
 		"tls: failed to verify certificate: x509: unknown authority":      "TEMPORAL_TLS_SERVER_CA_CERT_PATH",
 		"remote error: tls: certificate required":                         "wants a client certificate",
 		"remote error: tls: unknown certificate authority":                "does not take the client certificate",
+		"write tcp 127.0.0.1:1->127.0.0.1:2: write: broken pipe":          "does not take the client certificate",
 		"error reading server preface: http2: frame too large":            "frontend",
 		"unknown service temporal.api.workflowservice.v1.WorkflowService": "frontend",
 	} {
