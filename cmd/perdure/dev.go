@@ -249,10 +249,17 @@ func (d devCommand) makeData(log *slog.Logger) error {
 }
 
 // listen listens at the MCP endpoint. A client that starts perdure over stdio needs
-// no fixed port, so any free one serves.
+// no fixed port, so any free one serves. An address that is taken is mostly that of the
+// dev that runs with the same data.
 func (d devCommand) listen() (net.Listener, error) {
 	listener, _, err := d.take(d.Listen, defaultListen, "--listen", d.Stdio)
-	return listener, err
+	if err == nil {
+		return listener, nil
+	}
+	if dev, _ := dataDir(d.Data).running(); dev != nil {
+		err = withHolder(&store.DataInUseError{Dir: d.Data, PID: dev.PID})
+	}
+	return nil, err
 }
 
 func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devserver.Server, error) {

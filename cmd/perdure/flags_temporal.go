@@ -125,7 +125,7 @@ func (f temporalFlags) where() (client.Options, error) {
 			return options, err
 		}
 		if dev == nil {
-			return options, fmt.Errorf("no perdure dev is running with data in %s; start it, or set --address to a Temporal", f.Data)
+			return options, fmt.Errorf("no perdure dev is running with data in %s; start it, name its data directory with --data, or set --address to a Temporal", f.Data)
 		}
 		pair, err := web.LoadPair(temporalKey(f.Data.String()))
 		if err != nil {
