@@ -18,12 +18,18 @@ func (c *templateCheck) condition(n node) {
 			c.neverRuns(n, "condition", "condition", "the condition always has the text %s in it, so it is neither true nor false; %s", template.Excerpt(around), meantCondition(text, `compare within the braces, as in {{eq .params.env "test"}}`))
 		}
 		c.parameterDecides(n, t)
+		if function := t.LastFunction(); slices.Contains(counting, function) {
+			c.neverRuns(n, "condition", "condition", "the condition is a number, as %s gives one, and so neither true nor false; compare it, as in {{gt (len .params.list) 0}}", function)
+		}
 		return
 	}
 	if !isTruth(text) {
 		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; %s", template.Excerpt(text), meantCondition(text, "templates stand in {{ }}"))
 	}
 }
+
+// counting are functions that give a number, whatever they read.
+var counting = []string{"len", "add", "add1", "sub", "mul", "div", "mod", "max", "min", "floor", "ceil", "round", "int", "int64", "float64", "atoi"}
 
 // meantCondition says what to write for a condition, or else what is so of all.
 func meantCondition(text, otherwise string) string {
