@@ -257,6 +257,9 @@ func (s clientServer) transport() *yaml.Node {
 // variable is NAME in capitals.
 var clientVariable = regexp.MustCompile(`\$\{(env:|input:|\{ *secrets\.)?([A-Za-z_][A-Za-z0-9_-]*)(:-[^}]*)?(?: *\})?\}|\{env:([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Z_][A-Z0-9_]*)`)
 
+// clientPlaceholder stands for what a client knows of its user.
+var clientPlaceholder = regexp.MustCompile(`\{\{ *\w+ *\}\}`)
+
 // editorVariables are those that an editor sets itself: the folder that is open, where
 // perdure is started, and that of the user.
 var editorVariables = map[string]string{"workspaceFolder": ".", "userHome": "${env:HOME}"}
@@ -279,6 +282,9 @@ func (s clientServer) referring(node *yaml.Node) *yaml.Node {
 			}
 			return "${env:" + m[2] + m[4] + m[5] + m[3] + "}"
 		})
+		if left := clientPlaceholder.FindString(out.Value); left != "" {
+			s.loader.reportf(definitions.SeverityWarning, positionOf(s.file, node), "backends", "%s of %q is for its client to fill in; write a value, or a variable as in ${env:NAME}", left, s.name.Value)
+		}
 	}
 	return &out
 }

@@ -71,8 +71,9 @@ func TestServersOfOtherClients(t *testing.T) {
 			"version: 1.3.1\nmcpServers:\n  s: {url: http://s/sse}\n  a: {url: http://a/mcp, headers: {K: '${A_KEY}'}, customUserVars: {K: {title: k}}}\n",
 			"s: http://s/sse  [] sse; a: http://a/mcp  [] map[K:${env:A_KEY}]", "customUserVars is not read",
 		},
-		"opencode.json":   {`{"mcp": {"a": {"type": "remote", "url": "http://a/mcp", "headers": {"K": "{env:A_KEY}"}}}}`, "a: http://a/mcp  [] map[K:${env:A_KEY}]", ""},
-		"opencode_2.json": {`{"mcp": {"servers": {"a": {"type": "local", "command": ["a", "b"]}}}}`, "a:  a [b]", ""},
+		"librechat_user.yaml": {"mcpServers: {a: {url: http://a/mcp, headers: {U: '{{LIBRECHAT_USER_ID}}'}}}", "a: http://a/mcp  [] map[U:{{LIBRECHAT_USER_ID}}]", `{{LIBRECHAT_USER_ID}} of "a" is for its client to fill in`},
+		"opencode.json":       {`{"mcp": {"a": {"type": "remote", "url": "http://a/mcp", "headers": {"K": "{env:A_KEY}"}}}}`, "a: http://a/mcp  [] map[K:${env:A_KEY}]", ""},
+		"opencode_2.json":     {`{"mcp": {"servers": {"a": {"type": "local", "command": ["a", "b"]}}}}`, "a:  a [b]", ""},
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
