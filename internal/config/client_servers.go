@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,9 +21,13 @@ type serverList struct {
 	types  []string // one of which each server has, since other programs have the key, too; nil = any
 }
 
-// serverLists are those of Claude, Cursor, Continue, LibreChat and others, of VS Code, Zed,
-// opencode, and goose.
+// here stands for the working directory in a path.
+const here = "."
+
+// serverLists are those of Claude Code for a directory, of Claude, Cursor, Continue,
+// LibreChat and others, of VS Code, Zed, opencode, and goose.
 var serverLists = []serverList{
+	{path: keyPath{"projects", here, "mcpServers"}},
 	{path: keyPath{"mcpServers"}},
 	{path: keyPath{"servers"}, common: true},
 	{path: keyPath{"context_servers"}},
@@ -38,22 +44,43 @@ func isClientFile(root *yaml.Node) bool {
 	return definitions.Child(root, "backends") == nil && listOf(root) != nil
 }
 
-// listOf is where a client's file lists servers; nil = nowhere.
-func listOf(root *yaml.Node) *yaml.Node {
+// listOf is what a client's file lists, by name: of servers with the same name the first;
+// nil = nothing.
+func listOf(root *yaml.Node) (all *yaml.Node) {
 	for _, list := range serverLists {
-		if servers, ok := lookup(root, list.path); ok && list.fits(servers) {
-			return servers
+		servers := list.in(root)
+		if all == nil || servers == nil || all.Kind != yaml.MappingNode || servers.Kind != yaml.MappingNode {
+			all = cmp.Or(all, servers)
+			continue
+		}
+		all = mapping(all, all.Content...)
+		for i := 0; i+1 < len(servers.Content); i += 2 {
+			if child(all, servers.Content[i].Value) == nil {
+				all.Content = append(all.Content, servers.Content[i], servers.Content[i+1])
+			}
 		}
 	}
-	return nil
+	return all
 }
 
 // isCommonList reports whether what a file lists may as well be servers of another kind.
 func isCommonList(root *yaml.Node) bool {
-	return slices.ContainsFunc(serverLists, func(list serverList) bool {
-		servers, ok := lookup(root, list.path)
-		return ok && list.common && servers == listOf(root)
-	})
+	return !slices.ContainsFunc(serverLists, func(list serverList) bool { return !list.common && list.in(root) != nil })
+}
+
+// in is the list in a document, by name; nil = it has none.
+func (l serverList) in(root *yaml.Node) *yaml.Node {
+	path := slices.Clone(l.path)
+	for i, name := range path {
+		if name == here {
+			path[i], _ = os.Getwd()
+		}
+	}
+	servers, ok := lookup(root, path)
+	if !ok || !l.fits(servers) {
+		return nil
+	}
+	return byName(servers)
 }
 
 // fits reports whether servers have one of the types of the list.
@@ -75,7 +102,7 @@ func (l serverList) fits(servers *yaml.Node) bool {
 // clientServers gives the servers of a client's file as a configuration. Those that
 // are disabled are left out, and keys that concern the client alone.
 func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
-	servers := byName(listOf(root))
+	servers := listOf(root)
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: servers.Line, Column: servers.Column}
 	if servers.Kind != yaml.MappingNode {
 		l.errorf(positionOf(file, servers), "type", "the servers of a client are a mapping, by name")

@@ -49,8 +49,12 @@ func TestServerFiles(t *testing.T) {
 // TestServersOfOtherClients reads what other clients call otherwise.
 func TestServersOfOtherClients(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir, here := t.TempDir(), perduretest.Must(os.Getwd())(t)
 	for name, tc := range map[string]struct{ text, want, says string }{
+		"claude.json": {
+			`{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}, "projects": {"/other": {"mcpServers": {"c": {"command": "c"}}}, "` + here + `": {"mcpServers": {"b": {"command": "own"}}}}}`,
+			"b:  own []; a:  a []", "",
+		},
 		"zed.json": {
 			`{"context_servers": {"a": {"source": "custom", "command": "a", "args": ["b"]}, "github": {"settings": {"token": "x"}}}}`,
 			"a:  a [b]", `"github" is part of the client`,
