@@ -74,8 +74,9 @@ func syntaxError(text string, err error) *SyntaxError {
 // leftDelimiter begins an action.
 var leftDelimiter = regexp.MustCompile(`^\{\{(- )?`)
 
-// maxLocating bounds the search for an action, in bytes that are parsed.
-const maxLocating = 1 << 20
+// maxLocating bounds the search for an action: how many are looked at, for each of which
+// the text before it is parsed.
+const maxLocating = 16
 
 // faultyAction gives where the action begins for which the parser refuses the text, with a
 // message and a line: without it, what is before it has another mistake, or none.
@@ -84,7 +85,7 @@ func faultyAction(text string, line int, message string) int {
 	if end := strings.IndexByte(text[lineStart(text, line):], '\n'); end >= 0 {
 		start = lineStart(text, line) + end
 	}
-	for spent := 0; spent <= maxLocating; spent += start {
+	for range maxLocating {
 		before := strings.LastIndex(text[:start], "{{")
 		if before < 0 {
 			break
