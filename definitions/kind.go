@@ -106,10 +106,13 @@ func RegisterKind(k StepKind) {
 // KindOf is the kind of steps of a type, as [Kinds.Of] gives it.
 func KindOf(typ StepType) (k StepKind, known bool) { return kinds.Of(typ) }
 
-// Traits of steps of the type; none for an unknown type.
+// Traits of steps of the type; of an unknown type those of the one that is meant, if any.
 func (t StepType) Traits() Traits {
 	if k, known := KindOf(t); known {
 		return k.Traits()
+	}
+	if meant, ok := strings.CutPrefix(meantStepType(string(t)), "write type: "); ok {
+		return StepType(meant).Traits()
 	}
 	return Traits{}
 }
