@@ -59,6 +59,9 @@ type Options struct {
 	Latest  Latest
 
 	TimesAnew TimesAnew
+	// UndoneSteps finds steps that were undone though a run that was reset takes them for
+	// done. nil = it completes. Errors are temporary.
+	UndoneSteps func(ctx context.Context, runID string) ([]workflows.StepPath, error)
 }
 
 // Activities implements workflows.Activities.
@@ -88,6 +91,7 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 	r.RegisterActivityWithOptions(a.RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
 	r.RegisterActivityWithOptions(a.LatestExecution, activity.RegisterOptions{Name: workflows.LatestName})
 	r.RegisterActivityWithOptions(a.TimesAnew, activity.RegisterOptions{Name: workflows.TimesAnewName})
+	r.RegisterActivityWithOptions(a.UndoneSteps, activity.RegisterOptions{Name: workflows.UndoneName})
 }
 
 // CallTool calls a backend tool once: if the run may call it, if no earlier attempt has

@@ -102,6 +102,15 @@ func (a *Activities) TimesAnew(ctx context.Context, step workflows.StepPath) (in
 	return a.opts.TimesAnew(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, step)
 }
 
+// UndoneSteps reports the steps of a run that were undone though it takes them for done, as it
+// was reset to behind them.
+func (a *Activities) UndoneSteps(ctx context.Context, runID string) ([]workflows.StepPath, error) {
+	if a.opts.UndoneSteps == nil {
+		return nil, unreadable()
+	}
+	return a.opts.UndoneSteps(ctx, runID)
+}
+
 func unreadable() error {
 	return temporal.NewNonRetryableApplicationError("reading runs is not possible here", string(codes.CategoryInternal), nil)
 }

@@ -160,6 +160,9 @@ func (a *Activities) beforeReset(ctx context.Context, attempt workflows.Attempt,
 	case before.Unknown:
 		before.Result = nil
 	}
+	if before.Undone != "" && before.Result == nil {
+		return attempt, nil, a.report(ctx)(attempt.UndoneSince(before.Undone))
+	}
 	if keyed {
 		attempt.Call.IdempotencyKey = workflows.KeyAnew(call.IdempotencyKey, before.Anew)
 	}

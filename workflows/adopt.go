@@ -128,8 +128,7 @@ func (cs *children) resumedSince(ctx workflow.Context, call *called, as *Resumpt
 	return latest != "" && latest != as.Of, err
 }
 
-// read has an activity read something of a called run, or of a step that calls one, until it
-// can be read.
+// read has an activity read something of a run or a step until it can be read.
 func (cs *children) read(ctx workflow.Context, of, activity, summary string, into any) error {
 	cs.tasks.makeRoom(ctx, 0)
 	cs.budget.begins()

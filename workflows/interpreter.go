@@ -138,6 +138,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 // finish makes the result of a run whose steps have all settled.
 func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	r.children.endUnreached(ctx)
+	r.lookForUndone(ctx)
 	r.failures.settle(r.steps.unfinished())
 	var output json.RawMessage
 	if r.failures.why() == nil {
@@ -158,6 +159,18 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	}
 	r.parent.makeRoom(ctx, record.PayloadSize(output))
 	return result, nil
+}
+
+// lookForUndone has a run fail that was reset to behind what was undone since: it takes that
+// for done.
+func (r *run) lookForUndone(ctx workflow.Context) {
+	if !r.in.WasReset || r.failures.why() != nil || workflow.GetVersion(ctx, "look for what was undone", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	var undone []StepPath
+	if err := r.children.read(ctx, r.id, UndoneName, "", &undone); err == nil && len(undone) > 0 {
+		r.failures.fail(&Error{Code: codes.UndoneSince, Category: codes.CategoryTool, Message: undoneSince(undone[0]), StepID: undone[0].Top(), StepPath: undone[0]})
+	}
 }
 
 // output is the result of the run: the output block, or the output of the last

@@ -34,6 +34,7 @@ const (
 	OutcomeName    = "RunOutcome"
 	LatestName     = "LatestExecution"
 	TimesAnewName  = "TimesAnew"
+	UndoneName     = "UndoneSteps"
 )
 
 // Search attributes, all of type Keyword.
@@ -223,6 +224,7 @@ type Activities interface {
 	RunOutcome(ctx context.Context, runID string) (ChildOutcome, error)
 	LatestExecution(ctx context.Context, runID string) (string, error)
 	TimesAnew(ctx context.Context, step StepPath) (int, error)
+	UndoneSteps(ctx context.Context, runID string) ([]StepPath, error)
 }
 
 // A DefinitionRef is what a step calls.
@@ -285,6 +287,7 @@ type CallBefore struct {
 	Unknown bool        // it may have been executed, or undone since, or the step has made another one
 	Other   bool        // and a key does not help: the step may have made another one, or it is not known whether what it did was undone
 	Anew    int         // how often what the step does was done after it was undone, this call included
+	Undone  StepPath    // a step that was undone though the run takes it for done, as it was reset to behind it; "" = there is none
 }
 
 // KeyAnew is the key of a call of a step that was done so often after it was undone, or of

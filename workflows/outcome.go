@@ -170,6 +170,16 @@ func (a Attempt) SentBefore() (e *Error, repeat bool) {
 	return a.error(codes.SentBefore, codes.CategoryOutcomeUnknown, " was called before the run was reset"+fmt.Sprintf(unknownWords, a.Call.Tool)), false
 }
 
+// UndoneSince is the failure of a call that is not made, since a step was undone that the run
+// takes for done, as it was reset to behind it.
+func (a Attempt) UndoneSince(step record.StepPath) (e *Error, repeat bool) {
+	return a.error(codes.UndoneSince, codes.CategoryTool, deniedWords+undoneSince(step)), false
+}
+
+func undoneSince(step record.StepPath) string {
+	return fmt.Sprintf("step %s was undone, or may have been, after the point to which the run was reset; resume the run, and it is done again", step)
+}
+
 // TimedOut is the failure of a call whose time was up before an answer came: an
 // unknown outcome.
 func (a Attempt) TimedOut() (e *Error, repeat bool) {

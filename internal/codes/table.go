@@ -21,6 +21,7 @@ const (
 	WorkerWithoutRules   Code = "worker_without_rules"
 	PermissionDenied     Code = "permission_denied"
 	SentBefore           Code = "sent_before"
+	UndoneSince          Code = "undone_since"
 	BackendUnavailable   Code = "backend_unavailable"
 	ConnectionLost       Code = "connection_lost"
 	WorkerLost           Code = "worker_lost"
@@ -111,6 +112,8 @@ var table = []Entry{
 		When: "the caller of the run, or the composite tool with `runAs: composite`, may not call the tool; nothing was sent"},
 	{Code: SentBefore, Categories: []Category{CategoryOutcomeUnknown},
 		When: "a run that was reset reached a call that had been sent before the reset, or whose step had made another one; it is not sent again"},
+	{Code: UndoneSince, Categories: []Category{CategoryTool}, Hint: "An operator must resume the run, which does that step again.",
+		When: "a run was reset to a point behind a step that had been undone since; it calls nothing more that is not a read, undoes what it did, and does not complete"},
 	{Code: BackendUnavailable, Categories: []Category{CategoryTool}, Retryable: true,
 		When: "the backend cannot be reached; nothing was executed"},
 	{Code: ConnectionLost, Categories: []Category{CategoryTool, CategoryOutcomeUnknown}, Retryable: true,

@@ -29,7 +29,8 @@ func (c *Client) CallHistory() CallHistory { return CallHistory{c.archive, c.ind
 
 // CallBeforeReset returns what became, in executions before the given one, of the call of a
 // step with a key. One that the step made with other arguments is of unknown outcome: making
-// both would do twice what the step does once. What was decided until after is known not to
+// both would do twice what the step does once. It also names a step that is not done any
+// more, though the run was reset to behind it. What was decided until after is known not to
 // have been executed; zero = nothing is.
 // After a reset, the run's own history lacks what followed the point of the reset, and,
 // if an execution was reset that others had followed, what these did.
@@ -57,12 +58,13 @@ func (c CallHistory) CallBeforeReset(ctx context.Context, id, execution string, 
 			did = append(did, made.doings()...)
 		}
 	}
-	if step == "" {
-		before.Anew = timesWith(did)
-	} else {
+	if step != "" {
 		before.Anew = timesAnew(did)
+		return before, nil
 	}
-	return before, nil
+	before.Anew = timesWith(did)
+	before.Undone, err = c.undoneBeside(ctx, RunID(id), chains, path)
+	return before, err
 }
 
 // TimesAnew is how often a step has called another run anew, after what that did was undone,
@@ -105,9 +107,11 @@ func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, ke
 	return made.sentUnread(), err
 }
 
-// readUntil reads of a call what was in a chain before an execution, or before an activity
+// readUntil reads of calls what was in a chain before an execution, or before an activity
 // of it, if that is not ""; all of the chain, if the execution is "".
-func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution, reads *stepCalls, execution, activity string) error {
+func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution, reads interface {
+	add(fact history.Fact, at time.Time) error
+}, execution, activity string) error {
 	for m, err := range c.past(ctx, id, chain) {
 		if err != nil {
 			return failure(ctx, "reading", id, err)

@@ -3,6 +3,7 @@ package runs
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -346,5 +347,49 @@ func TestMayHaveRun(t *testing.T) {
 		if got := history.NewFailure(converter.GetDefaultDataConverter(), tc.failure).MayHaveRun(); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// A step is undone for a run that was reset to behind it, if nothing has done it since and
+// nobody has said that it is done.
+func TestUndoneSteps(t *testing.T) {
+	t.Parallel()
+	made := func(s *script) { s.complete(s.call("a", "key"), `{}`) }
+	undone := func(s *script) { s.complete(s.call("a/compensate#1", "undo"), `{}`) }
+	looked := func(s *script) {
+		s.fail(s.call("a", "key"), Error{Code: codes.SentBefore, Category: codes.CategoryOutcomeUnknown})
+	}
+	for name, tc := range map[string]struct {
+		known, since []func(*script) // since is what the run does not know
+		want         bool
+	}{
+		"not at all":             {[]func(*script){made}, nil, false},
+		"undone":                 {[]func(*script){made}, []func(*script){undone}, true},
+		"being undone":           {[]func(*script){made}, []func(*script){func(s *script) { s.call("a/compensate#1", "undo") }}, true},
+		"not undone after all":   {[]func(*script){made}, []func(*script){func(s *script) { s.fail(s.call("a/compensate#1", "undo"), notSentError) }}, false},
+		"done again":             {[]func(*script){made}, []func(*script){undone, made}, false},
+		"looked for, not done":   {[]func(*script){made}, []func(*script){undone, looked}, true},
+		"never done by this one": {nil, []func(*script){made, undone}, false},
+		"undone by this one":     {[]func(*script){made, undone}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read := func(writes []func(*script)) *stepsDone {
+				s, done := &script{}, newStepsDone()
+				for _, write := range writes {
+					write(s)
+				}
+				for _, m := range s.read(converter.GetDefaultDataConverter()) {
+					for _, fact := range m.Facts {
+						perduretest.NoError(t, done.add(fact, m.At))
+					}
+				}
+				return done
+			}
+			got := read(tc.known).undoneIn(read(slices.Concat(tc.known, tc.since)))
+			if slices.Contains(got, "a") != tc.want {
+				t.Errorf("undone are %v; want a: %v", got, tc.want)
+			}
+		})
 	}
 }

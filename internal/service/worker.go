@@ -90,6 +90,7 @@ func (s *executor) start(ctx context.Context) error {
 	o := activities.Options{
 		CallBeforeReset: history.CallBeforeReset, LastAttempt: history.LastAttempt, SentUnread: history.SentUnread, HistorySize: history.HistorySize,
 		CatchUp: all.CatchUp, Resolve: s.resolve, Outcome: all.ChildOutcome, Latest: all.Latest, TimesAnew: history.TimesAnew,
+		UndoneSteps: history.UndoneSteps,
 	}
 	if s.opts.ValuesIn != nil {
 		o.Keeps = s.opts.ValuesIn.Probe

@@ -154,6 +154,7 @@ func (l *stopLab) work(t *testing.T) {
 	workflows.Register(l.worker, trust)
 	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler), activities.Options{
 		CatchUp: l.door.CatchUp, CallBeforeReset: l.door.CallHistory().CallBeforeReset, Resolve: l.resolve, Outcome: l.door.ChildOutcome, Latest: l.door.Latest, TimesAnew: l.door.CallHistory().TimesAnew,
+		UndoneSteps: l.door.CallHistory().UndoneSteps,
 	}))
 	perduretest.NoError(t, l.worker.Start())
 	t.Cleanup(l.worker.Stop)

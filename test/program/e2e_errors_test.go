@@ -173,6 +173,7 @@ var shownElsewhere = map[string]string{
 	"quota":                 "TestOpenRunsAreBounded",
 	"worker_without_rules":  "TestWorkerWithoutRules",
 	"sent_before":           "TestReset",
+	"undone_since":          "TestAttackResetToBehindWhatWasUndone",
 	"worker_lost":           "TestErrorsOfTheRun",
 	"under_way":             "TestResumeOfACallUnderWay",
 	"called_run_gone":       "TestCalledRunIsDeleted",

@@ -1,0 +1,115 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/internal/runs/history"
+	"github.com/perdure/perdure/workflows"
+)
+
+// UndoneSteps are the steps that the last execution of a run takes for done, and that were
+// undone, or may have been, after it was reset to behind them.
+func (c CallHistory) UndoneSteps(ctx context.Context, id string) ([]workflows.StepPath, error) {
+	chains, err := c.chains(ctx, RunID(id))
+	if err != nil {
+		return nil, failure(ctx, "reading", RunID(id), err)
+	}
+	return c.undoneSteps(ctx, RunID(id), chains)
+}
+
+func (c CallHistory) undoneSteps(ctx context.Context, id RunID, chains [][]execution) (undone []workflows.StepPath, err error) {
+	own, all := newStepsDone(), newStepsDone()
+	if err := c.readUntil(ctx, id, asItKnows(chains[0]), own, "", ""); err != nil {
+		return nil, err
+	}
+	for _, chain := range chains {
+		if err := c.readUntil(ctx, id, chain, all, "", ""); err != nil {
+			return nil, err
+		}
+	}
+	return own.undoneIn(all), nil
+}
+
+// undoneBeside is the first of these steps that is another one than that at a path.
+func (c CallHistory) undoneBeside(ctx context.Context, id RunID, chains [][]execution, path workflows.StepPath) (workflows.StepPath, error) {
+	undone, err := c.undoneSteps(ctx, id, chains)
+	for _, step := range undone {
+		if step != path {
+			return step, err
+		}
+	}
+	return "", err
+}
+
+// asItKnows is a chain as its last execution knows it: of one that was reset, only what the
+// reset has copied.
+func asItKnows(chain []execution) (known []execution) {
+	for i, x := range chain {
+		if i+1 == len(chain) || chain[i+1].copied == 0 {
+			known = append(known, execution{runID: x.runID})
+		}
+	}
+	return known
+}
+
+// stepsDone are the calls of all steps, and those that undo them.
+type stepsDone struct {
+	steps map[workflows.StepPath]*stepCalls
+	of    map[*history.Call]*stepCalls
+}
+
+func newStepsDone() *stepsDone {
+	return &stepsDone{map[workflows.StepPath]*stepCalls{}, map[*history.Call]*stepCalls{}}
+}
+
+func (d *stepsDone) add(fact history.Fact, at time.Time) error {
+	switch f := fact.(type) {
+	case history.CallStarted:
+		path := f.Call.Path
+		if call, err := f.ToolCall(); f.Call.Type == workflows.CallToolName && err == nil {
+			path = call.StepPath
+		}
+		path = cmp.Or(path.Undoes(), path)
+		if d.steps[path] == nil {
+			d.steps[path] = &stepCalls{of: path}
+		}
+		d.of[f.Call] = d.steps[path]
+		return d.of[f.Call].add(fact, at)
+	case history.CallEnded:
+		if step := d.of[f.Call]; step != nil {
+			return step.add(fact, at)
+		}
+	}
+	return nil
+}
+
+// undoneIn are the steps that are done, and that were undone in what has happened in all.
+func (d *stepsDone) undoneIn(all *stepsDone) (undone []workflows.StepPath) {
+	for path, step := range all.steps {
+		known := d.steps[path]
+		if last := lastDoing(step.doings()); last.undoes && known != nil && known.isDone(last.at) {
+			undone = append(undone, path)
+		}
+	}
+	slices.Sort(undone)
+	return undone
+}
+
+// lastDoing is the last one; the zero doing = there is none.
+func lastDoing(all []doing) (last doing) {
+	for _, d := range firstOfEachRun(all) {
+		last = d
+	}
+	return last
+}
+
+// isDone reports whether a run takes a step for done by what it did before a time. A call that
+// was not made again since counts: somebody has said what became of it.
+func (s *stepCalls) isDone(before time.Time) bool {
+	done := slices.ContainsFunc(s.made, func(m *madeCall) bool { return m.fate == sentBefore && m.path == s.of && m.at.After(before) })
+	last := lastDoing(s.doings())
+	return !done && !last.at.IsZero() && !last.undoes && last.at.Before(before)
+}
