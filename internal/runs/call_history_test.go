@@ -386,7 +386,7 @@ func TestUndoneSteps(t *testing.T) {
 				}
 				return done
 			}
-			got := read(tc.known).undoneIn(read(slices.Concat(tc.known, tc.since)))
+			got := read(tc.known).doneBefore(read(slices.Concat(tc.known, tc.since)).undone())
 			if slices.Contains(got, "a") != tc.want {
 				t.Errorf("undone are %v; want a: %v", got, tc.want)
 			}

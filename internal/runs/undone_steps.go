@@ -20,17 +20,19 @@ func (c CallHistory) UndoneSteps(ctx context.Context, id string) ([]workflows.St
 	return c.undoneSteps(ctx, RunID(id), chains)
 }
 
-func (c CallHistory) undoneSteps(ctx context.Context, id RunID, chains [][]execution) (undone []workflows.StepPath, err error) {
-	own, all := newStepsDone(), newStepsDone()
-	if err := c.readUntil(ctx, id, asItKnows(chains[0]), own, "", ""); err != nil {
-		return nil, err
-	}
+func (c CallHistory) undoneSteps(ctx context.Context, id RunID, chains [][]execution) ([]workflows.StepPath, error) {
+	all, own := newStepsDone(), newStepsDone()
 	for _, chain := range chains {
 		if err := c.readUntil(ctx, id, chain, all, "", ""); err != nil {
 			return nil, err
 		}
 	}
-	return own.undoneIn(all), nil
+	undone := all.undone()
+	if len(undone) == 0 { // as a rule
+		return nil, nil
+	}
+	err := c.readUntil(ctx, id, asItKnows(chains[0]), own, "", "")
+	return own.doneBefore(undone), err
 }
 
 // undoneBeside is the first of these steps that is another one than that at a path.
@@ -86,16 +88,26 @@ func (d *stepsDone) add(fact history.Fact, at time.Time) error {
 	return nil
 }
 
-// undoneIn are the steps that are done, and that were undone in what has happened in all.
-func (d *stepsDone) undoneIn(all *stepsDone) (undone []workflows.StepPath) {
-	for path, step := range all.steps {
-		known := d.steps[path]
-		if last := lastDoing(step.doings()); last.undoes && known != nil && known.isDone(last.at) {
-			undone = append(undone, path)
+// undone is when what steps did was undone, and not done since, by step path.
+func (d *stepsDone) undone() map[workflows.StepPath]time.Time {
+	at := map[workflows.StepPath]time.Time{}
+	for path, step := range d.steps {
+		if last := lastDoing(step.doings()); last.undoes {
+			at[path] = last.at
 		}
 	}
-	slices.Sort(undone)
-	return undone
+	return at
+}
+
+// doneBefore are the steps that are done, by what happened before a time of each.
+func (d *stepsDone) doneBefore(times map[workflows.StepPath]time.Time) (done []workflows.StepPath) {
+	for path, at := range times {
+		if step := d.steps[path]; step != nil && step.isDone(at) {
+			done = append(done, path)
+		}
+	}
+	slices.Sort(done)
+	return done
 }
 
 // lastDoing is the last one; the zero doing = there is none.
