@@ -28,7 +28,11 @@ var tools = map[string]string{
 	"release": "keyed",
 	"mend":    "unsafe",
 	"amend":   "keyed",
+	"pad":     "idempotent",
 }
+
+// truth is the tool, of class read, that says what is in effect.
+const truth = "truth"
 
 // undoers are the tools that undo what another one has done.
 var undoers = map[string]bool{"undo": true, "release": true}
@@ -50,6 +54,9 @@ type event struct {
 	What, About, Run, Step, Tool, Class, Key string `json:",omitempty"`
 	Fate                                     string `json:",omitempty"`
 }
+
+// changes reports whether the call has an effect that must happen once.
+func (e event) changes() bool { return e.Class != "read" && e.Class != "idempotent" }
 
 // A place is what a run does once.
 type place struct{ Run, Step string }
@@ -79,6 +86,7 @@ func newBackend(seed uint64) (*backend, error) {
 	}
 	b.address = l.Addr().String()
 	server := mcpserver.NewMCPServer("be", "1", mcpserver.WithToolCapabilities(false))
+	server.AddTool(mcp.NewToolWithRawSchema(truth, "read", json.RawMessage(`{"type":"object"}`)), b.tellTruth)
 	for tool, class := range tools {
 		server.AddTool(mcp.NewToolWithRawSchema(tool, class, json.RawMessage(`{"type":"object"}`)), b.tool(tool, class))
 	}
@@ -128,6 +136,15 @@ func (b *backend) tool(tool, class string) mcpserver.ToolHandlerFunc {
 	}
 }
 
+// tellTruth says of a step what is in effect, and whether nothing on its way could change it.
+func (b *backend) tellTruth(_ context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	args := request.GetArguments()
+	done, quiet := b.truth(place{fmt.Sprint(args["run"]), fmt.Sprint(args["step"])})
+	out := map[string]any{"done": done, "quiet": quiet}
+	raw, _ := json.Marshal(out) // of booleans
+	return mcp.NewToolResultStructured(out, string(raw)), nil
+}
+
 // A fate is what becomes of a call.
 type fate struct {
 	name          string // "" = nothing happens to it
@@ -159,7 +176,7 @@ func (b *backend) fate(rng *rand.Rand, e event) fate {
 	f := fate{before: ms(20), after: ms(80)}
 	roll := rng.IntN(100)
 	switch {
-	case b.calm[e.About], e.Class == "read" && roll < 90:
+	case b.calm[e.About], !e.changes() && roll < 90:
 	case roll < 10:
 		f.name = "fails"
 	case roll < 17:
@@ -190,7 +207,7 @@ func (b *backend) execute(e event) int {
 		e.What = again
 	}
 	b.keys[e.Key] = true
-	if e.What == executed && e.Class != "read" {
+	if e.What == executed && e.changes() {
 		b.done[place{e.Run, e.Step}] = !undoers[e.Tool] && !menders[e.Tool]
 	}
 	b.events = append(b.events, e)

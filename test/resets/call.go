@@ -308,11 +308,15 @@ func (c *call) settle(ctx context.Context) bool {
 		if time.Since(later(began, c.w.backend.latest(c.about))) < hangs {
 			continue
 		}
-		if stage++; stage == 1 {
+		why := c.w.waits(ctx, tree)
+		if why == "" {
+			continue // the process is being started
+		}
+		above := c.w.open(ctx, c.id)
+		if stage++; stage == 1 && (above || !c.harmed("terminate one")) {
 			c.w.count("hung")
-			why := c.w.waits(ctx, tree)
 			fmt.Printf("hung: %s of %s: %s\n", c.about, c.id, why)
-			c.suspect = c.w.open(ctx, c.id)
+			c.suspect = above
 			if !c.cancel(ctx, c.id, why) {
 				stage-- // the process is being started
 				continue
@@ -320,12 +324,11 @@ func (c *call) settle(ctx context.Context) bool {
 			began = time.Now()
 			continue
 		}
-		above := c.w.open(ctx, c.id)
-		if stage == 2 && !above { // operators have reset what nobody waits for
+		if stage <= 2 && !above { // Temporal tells nobody below a run that is terminated there
 			for _, s := range tree[1:] {
 				c.did(time.Now(), "cancel below", s.id, "nobody waits for it", c.w.door.Cancel(ctx, runs.RunID(s.id), "it hangs"))
 			}
-			began = time.Now()
+			began, stage = time.Now(), 2
 			continue
 		}
 		c.suspect = true

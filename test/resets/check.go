@@ -27,7 +27,7 @@ func (w *world) check() []string {
 	}
 	found := w.findings
 	for _, c := range w.calls {
-		broken := slices.Concat(c.mendedTwice(byCall[c.about]), c.twice(byCall[c.about]), c.afterCancel(byCall[c.about]), c.knownKeys(byCall[c.about]), c.notUndone(byCall[c.about]))
+		broken := slices.Concat(c.mendedTwice(byCall[c.about]), c.twice(byCall[c.about]), c.afterCancel(byCall[c.about]), c.knownKeys(byCall[c.about]), c.notUndone(byCall[c.about]), c.undone(byCall[c.about]))
 		c.suspect = c.suspect || len(broken) > 0
 		for _, b := range broken {
 			found = append(found, fmt.Sprintf("%s (%s): %s", c.about, c.id, b))
@@ -41,7 +41,7 @@ func (c *call) twice(events []event) (broken []string) {
 	done, risk := map[place]bool{}, maps.Clone(c.risk)
 	for _, e := range events {
 		p := place{e.Run, e.Step}
-		if e.What != executed || e.Class == "read" || menders[e.Tool] {
+		if e.What != executed || !e.changes() || menders[e.Tool] {
 			continue
 		}
 		undoes := undoers[e.Tool]
@@ -79,7 +79,7 @@ func (c *call) mendedTwice(events []event) (broken []string) {
 // reset or resumed one of its runs.
 func (c *call) afterCancel(events []event) (broken []string) {
 	for _, e := range events {
-		if e.What != came || e.Class == "read" || undoers[e.Tool] || menders[e.Tool] {
+		if e.What != came || !e.changes() || undoers[e.Tool] || menders[e.Tool] {
 			continue
 		}
 		var since time.Time
@@ -140,7 +140,7 @@ func (c *call) notUndone(events []event) (broken []string) {
 	}
 	done := map[place]event{}
 	for _, e := range events {
-		if e.What == executed && e.Class != "read" {
+		if e.What == executed && e.changes() {
 			done[place{e.Run, e.Step}] = e
 		}
 	}
@@ -148,6 +148,24 @@ func (c *call) notUndone(events []event) (broken []string) {
 		early := c.statuses[e.Run] == workflows.Failed || c.statuses[e.Run] == workflows.Cancelled
 		if early && e.Fate == "" && c.w.author.undoable[item.ReplaceAllString(p.Step, "[{{.forEach.index}}]")] && !undoers[e.Tool] && !c.w.killedAt(e.At) {
 			broken = append(broken, fmt.Sprintf("%s of step %s of %s was not undone", e.Tool, e.Step, e.Run))
+		}
+	}
+	slices.Sort(broken)
+	return broken
+}
+
+// undone finds what is undone in runs that have completed, and need all that they do.
+func (c *call) undone(events []event) (broken []string) {
+	last := map[place]event{}
+	for _, e := range events {
+		if e.What == executed && e.changes() {
+			last[place{e.Run, e.Step}] = e
+		}
+	}
+	for p, e := range last {
+		tool, _, _ := strings.Cut(p.Run, "/")
+		if (undoers[e.Tool] || menders[e.Tool]) && c.statuses[p.Run] == workflows.Completed && c.w.author.thorough[tool] {
+			broken = append(broken, fmt.Sprintf("%s has undone step %s of %s, which has completed", e.Tool, p.Step, p.Run))
 		}
 	}
 	slices.Sort(broken)
@@ -171,7 +189,7 @@ func (w *world) figures() string {
 		executions += len(s.executions)
 	}
 	for _, e := range w.backend.events {
-		if e.What == executed && e.Class != "read" {
+		if e.What == executed && e.changes() {
 			writes++
 		}
 	}

@@ -41,11 +41,12 @@ func TestCheck(t *testing.T) {
 		{"undone after a cancel", []deed{did(0, "cancel")}, nil, workflows.Cancelled, []event{at(900, came, "undo", "unsafe")}, ""},
 		{"sent after a reset of what was cancelled", []deed{did(0, "cancel"), did(500, "reset below")}, nil, workflows.Completed, []event{at(900, came, "write", "unsafe")}, ""},
 		{"left behind", nil, nil, workflows.Failed, []event{at(1, executed, "hold", "unsafe")}, "not undone"},
+		{"completed without what was undone", []deed{did(0, "reset")}, nil, workflows.Completed, []event{at(1, executed, "hold", "unsafe"), at(2, executed, "undo", "unsafe")}, "which has completed"},
 		{"left behind by operators", []deed{did(0, "terminate")}, nil, workflows.Failed, []event{at(1, executed, "hold", "unsafe")}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{backend: &backend{events: tc.events}, author: &author{undoable: map[string]bool{"s": true}}}
+			w := &world{backend: &backend{events: tc.events}, author: &author{undoable: map[string]bool{"s": true}, thorough: map[string]bool{"top": true}}}
 			w.calls = []*call{{w: w, about: "c0", id: "top/1", deeds: tc.deeds, risk: tc.risk, status: tc.status, statuses: map[string]runs.Status{"top/1": tc.status}}}
 			got := w.check()
 			if tc.want == "" && len(got) > 0 || tc.want != "" && !slices.ContainsFunc(got, func(f string) bool { return strings.Contains(f, tc.want) }) {
@@ -60,7 +61,7 @@ func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		w := &world{setting: setting{seed: seed}}
-		list, _ := (&author{rng: w.rng(1), undoable: map[string]bool{}}).write()
+		list, _ := (&author{rng: w.rng(1), undoable: map[string]bool{}, thorough: map[string]bool{}}).write()
 		if _, err := parsed(list); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

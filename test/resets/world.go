@@ -64,7 +64,7 @@ func newWorld(ctx context.Context, s setting, dir string) (w *world, err error) 
 	if w.backend, err = newBackend(s.seed); err != nil {
 		return w, err
 	}
-	w.author = &author{rng: w.rng(1), undoable: map[string]bool{}}
+	w.author = &author{rng: w.rng(1), undoable: map[string]bool{}, thorough: map[string]bool{}}
 	w.list, w.called = w.author.write()
 	if _, err := parsed(w.list); err != nil {
 		return w, err
@@ -96,6 +96,7 @@ func (w *world) startDev() error {
 	for tool, class := range tools {
 		effects = append(effects, object{"tool": tool, "class": class})
 	}
+	effects = append(effects, object{"tool": truth, "class": "read"})
 	backend := object{"name": "be", "transport": "streamable-http", "url": "http://" + w.backend.address + "/mcp", "effects": effects}
 	if w.seed%3 == 0 {
 		backend["limits"] = object{"concurrency": 4}
