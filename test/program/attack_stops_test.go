@@ -20,6 +20,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -150,7 +151,7 @@ func newStopLab(t *testing.T) *stopLab {
 // work starts a worker, after the one before was stopped.
 func (l *stopLab) work(t *testing.T) {
 	t.Helper()
-	l.worker = worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
+	l.worker = worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second, Interceptors: []interceptor.WorkerInterceptor{workflows.InPlace()}})
 	workflows.Register(l.worker, trust)
 	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler), activities.Options{
 		CatchUp: l.door.CatchUp, CallBeforeReset: l.door.CallHistory().CallBeforeReset, Resolve: l.resolve, Outcome: l.door.ChildOutcome, Latest: l.door.Latest, TimesAnew: l.door.CallHistory().TimesAnew,
