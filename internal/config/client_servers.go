@@ -55,7 +55,7 @@ func listOf(root *yaml.Node) (all *yaml.Node) {
 		}
 		all = mapping(all, all.Content...)
 		for i := 0; i+1 < len(servers.Content); i += 2 {
-			if child(all, servers.Content[i].Value) == nil {
+			if definitions.Child(all, servers.Content[i].Value) == nil {
 				all.Content = append(all.Content, servers.Content[i], servers.Content[i+1])
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// errNoValue is returned for a value that is not kept, or no longer.
-var errNoValue = errors.New("value not found")
+// ErrNoValue is returned for a value that is not kept, or no longer.
+var ErrNoValue = errors.New("value not found")
 
 // Values keep values of runs that are too large for a history, as given: sealed or in
 // clear. They are safe for concurrent use, by any number of processes that share the

@@ -66,7 +66,7 @@ func (v *FileValues) Get(_ context.Context, id string) ([]byte, error) {
 		data, err = os.ReadFile(filepath.Join(v.dir, filepath.Base(string(dir)), filepath.Base(id)))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errNoValue
+		return nil, ErrNoValue
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading a value: %w", err)

@@ -36,7 +36,7 @@ func (v postgresValues) Get(ctx context.Context, id string) (data []byte, err er
 	defer cancel()
 	err = v.pool.QueryRow(ctx, "select data from run_values where id = $1", id).Scan(&data)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, errNoValue
+		return nil, ErrNoValue
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading a value: %w", err)
