@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -28,5 +29,18 @@ func TestSecondDev(t *testing.T) {
 	perduretest.NoError(t, os.WriteFile(devFilePath(dir), []byte(fmt.Sprintf(`{"pid": %d, "mcp": "http://x/mcp"}`, os.Getpid())), 0o600))
 	if _, err := d.listen(); err == nil || !strings.Contains(err.Error(), "perdure dev at http://x/mcp; use that one, stop it") {
 		t.Errorf("the address of a dev with the same data: %v", err)
+	}
+}
+
+// TestOnlyCommandOfAGroup: approvals alone opens the page.
+func TestOnlyCommandOfAGroup(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"approvals", "approvals deploy/x", "approvals open"} {
+		var errs bytes.Buffer
+		c := &console{out: &errs, err: &errs}
+		args := append(strings.Fields(line), "--data", t.TempDir())
+		if status := run(t.Context(), args, c); status != 1 || !strings.Contains(errs.String(), "no perdure dev is running") {
+			t.Errorf("perdure %s: status %d, %s", line, status, errs.String())
+		}
 	}
 }

@@ -73,16 +73,3 @@ func TestMeantWordsExist(t *testing.T) {
 		}
 	}
 }
-
-// TestOnlyCommandOfAGroup: approvals alone opens the page.
-func TestOnlyCommandOfAGroup(t *testing.T) {
-	t.Parallel()
-	for _, line := range []string{"approvals", "approvals deploy/x", "approvals open"} {
-		var errs bytes.Buffer
-		c := &console{out: &errs, err: &errs}
-		args := append(strings.Fields(line), "--data", t.TempDir())
-		if status := run(t.Context(), args, c); status != 1 || !strings.Contains(errs.String(), "no perdure dev is running") {
-			t.Errorf("perdure %s: status %d, %s", line, status, errs.String())
-		}
-	}
-}
