@@ -140,6 +140,7 @@ type live struct {
 // its first write to its end.
 func keepLive(ctx context.Context, w http.ResponseWriter, interval time.Duration, serve func(http.ResponseWriter)) {
 	l := &live{ResponseWriter: w, control: http.NewResponseController(w)}
+	l.Header().Set("X-Accel-Buffering", "no")
 	stop := make(chan struct{})
 	var ticking sync.WaitGroup
 	ticking.Go(func() {
