@@ -7,7 +7,7 @@ type called struct {
 	id, tool string
 	path     StepPath
 
-	over   bool     // it has announced its end, since it was adopted or reset
+	over   bool     // it has announced its end, since it was adopted or reset, or takes no answer
 	rounds []string // ChildReport.Round of its reports; the last one counts, as it was reset since the others
 }
 

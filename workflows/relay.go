@@ -86,14 +86,19 @@ func (rl *relay) takeReport(ctx workflow.Context, call *called, report ChildRepo
 	rl.gates.updateBelow(ctx, call, e)
 }
 
-// passOn gives an answer to the called run that asks.
+// passOn gives an answer to the called run that asks. One that takes none has ended: as it was
+// terminated before this run was reset, nothing else reports that.
 func (rl *relay) passOn(ctx workflow.Context, call *called, a Answer) {
 	if own, ok := call.path.CalledID(a.ElicitationID); ok {
 		a.ElicitationID = own
 	}
 	rl.signals.send(ctx, call.id, AnswerSignal, a, func(err error) {
-		if err != nil {
-			workflow.GetLogger(ctx).Warn("an answer could not be passed on", "run", call.id, "elicitation", a.ElicitationID, "error", err.Error())
+		if err == nil {
+			return
+		}
+		workflow.GetLogger(ctx).Warn("an answer could not be passed on", "run", call.id, "elicitation", a.ElicitationID, "error", err.Error())
+		if workflow.GetVersion(ctx, "no answer is taken", workflow.DefaultVersion, 1) > workflow.DefaultVersion {
+			call.over = true
 		}
 	})
 }

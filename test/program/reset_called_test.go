@@ -3,9 +3,11 @@
 package program_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/api/enums/v1"
@@ -253,6 +255,32 @@ func TestAttackResetAfterTheCalledRunEnded(t *testing.T) {
 	if outcome := l.end(t, id); outcome.Status != runs.Completed || len(l.backend.of("below", "write")) != 1 {
 		t.Errorf("it ended with %+v, and wrote %v", outcome, l.backend.of("below", "write"))
 	}
+}
+
+// Such a run still asks what the called run had asked. With an answer it hears that this one
+// has ended.
+func TestResetOfARunThatAsksForOneThatHasEnded(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	l.called["below"] = define(t, "below", "steps: [{id: q, type: elicitation, message: Below?, timeout: 24h}]")
+	id := l.start(t, define(t, "above", "steps: [{id: c, type: workflow, workflow: below}]"))
+	asked := l.asked(t, id, "")
+	var seq int64
+	perduretest.NoError(t, l.door.Terminate(t.Context(), id, "stuck"))
+	nextEvent(t, l.door, id, &seq, runs.EventDone)
+	l.end(t, runs.RunID(asked.Run))
+	resetTo(t, l.temporal, string(id), "", "the question")
+	until(t, "the question", func() bool {
+		run := perduretest.Must(l.door.Get(t.Context(), id))(t)
+		return run.Closed == nil && len(run.Open()) == 1
+	})
+	answered, done := context.WithTimeout(t.Context(), 5*time.Second)
+	defer done()
+	_, _ = l.door.Answer(answered, id, runs.Answer{ElicitationID: asked.ID, Action: "accept", By: "ada"}) // nobody takes it
+	if outcome := nextEvent(t, l.door, id, &seq, runs.EventDone).Outcome; outcome.Failure == nil || outcome.Failure.Error.Code != "workflow_terminated" {
+		t.Errorf("it ended with %+v", outcome.Failure)
+	}
+	l.replay(t, id)
 }
 
 // A run waits for a run that it has called, and of which somebody resets an execution that
