@@ -31,6 +31,9 @@ func (gs *gates) updateBelow(ctx workflow.Context, call *called, e Elicitation) 
 	e.Round += gs.in.Round
 	i := gs.elicitations.index(e.ID)
 	anew := i >= 0 && gs.elicitations.at(i).Round != e.Round
+	if anew && e.State != ElicitationOpen && e.Message != "" {
+		return // signals of one task arrive in any order, and this one was replaced
+	}
 	g, open := gs.opened[e.ID]
 	if open && anew {
 		gs.close(ctx, g, ElicitationDropped, Answer{})

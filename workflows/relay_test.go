@@ -30,6 +30,7 @@ func TestReportsOfARunThatWasReset(t *testing.T) {
 		"is reset twice":         {"", []string{" one open", "r one open", "s one open", "r one answered"}, "one@s"},
 		"below it":               {"", []string{" one/x@b open", " two open", " one/x@b dropped", " one/x@c open"}, "one/x@c two@"},
 		"not at all":             {"", []string{" one open", " two open", " one open", " two answered"}, "one@"},
+		"below it, out of order": {"", []string{" one/x@b open", " one/x@c open", " one/x@b dropped"}, "one/x@c"},
 		"after it continued":     {"one two", []string{"r two open", "r one open"}, "one@r two@r"},
 		"and asks less":          {"one two", []string{"r one open"}, "one@r"},
 		"and asks what it asked": {"two", []string{"r zero open"}, "zero@r"},
@@ -74,7 +75,7 @@ func TestReportsOfARunThatWasReset(t *testing.T) {
 				if !below {
 					round = words[0]
 				}
-				e := workflows.Elicitation{ID: step + "#1", StepPath: workflows.StepPath(step), State: workflows.ElicitationState(words[2]), Round: round}
+				e := workflows.Elicitation{ID: step + "#1", StepPath: workflows.StepPath(step), Message: "Go on?", State: workflows.ElicitationState(words[2]), Round: round}
 				b.env.RegisterDelayedCallback(func() {
 					b.signal(workflows.ChildSignal, workflows.ChildReport{RunID: called, StepPath: path, Round: words[0], Elicitation: &e})
 				}, time.Duration(i+1)*time.Minute)
