@@ -93,11 +93,8 @@ func (rl *relay) passOn(ctx workflow.Context, call *called, a Answer) {
 		a.ElicitationID = own
 	}
 	rl.signals.send(ctx, call.id, AnswerSignal, a, func(err error) {
-		if err == nil {
-			return
-		}
-		workflow.GetLogger(ctx).Warn("an answer could not be passed on", "run", call.id, "elicitation", a.ElicitationID, "error", err.Error())
-		if workflow.GetVersion(ctx, "no answer is taken", workflow.DefaultVersion, 1) > workflow.DefaultVersion {
+		if err != nil {
+			workflow.GetLogger(ctx).Warn("an answer could not be passed on", "run", call.id, "elicitation", a.ElicitationID, "error", err.Error())
 			call.over = true
 		}
 	})
