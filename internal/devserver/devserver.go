@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -264,7 +265,7 @@ func choosePorts(listen string) (ports, error) {
 	if err != nil {
 		return ports{}, fmt.Errorf("listening on %s for Temporal: %w", listen, err)
 	}
-	search := newPortSearch()
+	search := &portSearch{}
 	defer search.release()
 	front, err := search.listen(host, port)
 	if err != nil {
@@ -283,22 +284,20 @@ func choosePorts(listen string) (ports, error) {
 
 // The search avoids ports that systems give to connections (from 32768 on, or higher):
 // one of these could be taken between finding and opening it. Each process begins at
-// another port.
+// another port, and comes last to those that it has had: clients may still look for a server
+// there.
 const (
 	lowestPort  = 10_000
 	portsEach   = 8
 	portsPlaces = 1_250
 )
 
+var searched atomic.Int64 // ports that this process has looked at
+
 // A portSearch holds the ports that it has found until it is released, so that
 // they differ.
 type portSearch struct {
-	next int
 	held []net.Listener
-}
-
-func newPortSearch() *portSearch {
-	return &portSearch{next: os.Getpid() % portsPlaces * portsEach}
 }
 
 // listen takes a port; "0" = any that is free.
@@ -307,8 +306,8 @@ func (s *portSearch) listen(host, port string) (*net.TCPAddr, error) {
 		return s.hold(host, port)
 	}
 	for range portsPlaces * portsEach {
-		port := lowestPort + s.next%(portsPlaces*portsEach)
-		s.next++
+		next := int64(os.Getpid()*portsEach) + searched.Add(1) - 1
+		port := lowestPort + int(next%(portsPlaces*portsEach))
 		if addr, err := s.hold(host, strconv.Itoa(port)); err == nil {
 			return addr, nil
 		}

@@ -69,7 +69,7 @@ func (in *installation) works(keys secrets.KeySource) {
 	in.t.Helper()
 	w := worker.New(in.temporal, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})
 	workflows.Register(w, workflows.Trust{Keys: keysOf(in.t, keys)})
-	registerCallTool(w)
+	registerActivities(w, in.temporal)
 	if err := w.Start(); err != nil {
 		in.t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func compose(t testing.TB) (*runs.Client, client.Client) {
 		}
 		w := worker.New(composing.client, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})
 		workflows.Register(w, trust)
-		registerCallTool(w)
+		registerActivities(w, composing.client)
 		w.RegisterActivityWithOptions(resolve, activity.RegisterOptions{Name: workflows.ResolveName})
 		read := activities.New(nil, nil, activities.Options{Outcome: runOutcome, Latest: latestExecution})
 		w.RegisterActivityWithOptions(read.RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})

@@ -182,7 +182,7 @@ func TestFollowThroughContinueAsNew(t *testing.T) {
 	w := worker.New(tc, queue, worker.Options{})
 	d := definition(t, gated)
 	w.RegisterWorkflowWithOptions(relay, workflow.RegisterOptions{Name: d.Name})
-	registerCallTool(w)
+	registerActivities(w, tc)
 	perduretest.NoError(t, w.Start())
 	defer w.Stop()
 	id := runs.NewID("relay")

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/devserver"
@@ -89,12 +90,15 @@ func dial(server *devserver.Server) (client.Client, error) {
 func startWorker(c client.Client) error {
 	w := worker.New(c, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})
 	workflows.Register(w, trust)
-	registerCallTool(w)
+	registerActivities(w, c)
 	return w.Start()
 }
 
-func registerCallTool(w worker.Worker) {
+// registerActivities registers what each run needs, and callTool.
+func registerActivities(w worker.Worker, c client.Client) {
 	w.RegisterActivityWithOptions(callTool, activity.RegisterOptions{Name: workflows.CallToolName})
+	read := activities.New(nil, nil, activities.Options{UndoneSteps: runs.New(runs.Config{Keys: testKeys, Client: c}).CallHistory().UndoneSteps})
+	w.RegisterActivityWithOptions(read.UndoneSteps, activity.RegisterOptions{Name: workflows.UndoneName})
 }
 
 // broken are the tools that fail for now, by their argument "as".
