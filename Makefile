@@ -17,7 +17,7 @@ FUZZTIME ?= 60s
 FUZZMIN  ?= 10s
 # Tests that measure what hostile input costs, which the race detector multiplies,
 # and the packages that have them.
-COSTLY   := ^Test(Attack(AnswersOfASlowReader|BackendAnswers|BackendLists|BackendStderr|Computing|EveryFormatCharacter|Libraries|ManyCalls|ManyLargeAnswers|ManyReferences|Patterns|Replacements|Room|Schemas|SchemaPatterns|UnknownNames|WaitingCallHoldsNothing)|Bombs|HostileDefinitions|LargeParallel(Arguments|Results)|ManyLargeOutcomes|TemplateBombs|TemplateLimits|WaitingRequestsHoldNoRoom)$$
+COSTLY   := ^Test(Attack(AnswersOfASlowReader|BackendAnswers|BackendLists|BackendStderr|Computing|EveryFormatCharacter|Libraries|ManyAnswersOfATask|ManyCalls|ManyLargeAnswers|ManyReferences|ManySecrets|Patterns|Replacements|Room|Schemas|SchemaPatterns|UnknownNames|WaitingCallHoldsNothing)|Bombs|HostileDefinitions|LargeParallel(Arguments|Results)|ManyLargeOutcomes|TemplateBombs|TemplateLimits|WaitingRequestsHoldNoRoom)$$
 COSTING  := ./definitions/... ./gateway ./internal/backends ./internal/starlark ./workflows ./workflows/script
 # What tests must find here instead of skipping.
 REQUIRE  := PERDURE_TEST_REQUIRE=npm,postgres,chromium
