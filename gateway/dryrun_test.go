@@ -39,7 +39,7 @@ func TestDryRun(t *testing.T) {
 		if string(m.Result.Meta["perdure/dry-run"]) != "true" || m.Result.Meta["perdure/run"] != nil {
 			t.Errorf("%s: _meta %s", era, m.Result.Meta)
 		}
-		if err := hasAll(m.text(), "nothing was called", `message = "m"`, "no gate before it"); err != nil {
+		if err := hasAll(m.text(), "nothing was called", `message = "m"`, "no approval before it"); err != nil {
 			t.Errorf("%s: %v", era, err)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	svgSample   = 12.0 // side of a sample in it
 )
 
-// SVG draws the graph as a self-contained SVG picture. Gates are hexagons, forEach
+// SVG draws the graph as a self-contained SVG picture. Elicitations are hexagons, forEach
 // steps are stacks, waits are rounded; dashed arrows are from steps that are only
 // read.
 func (g *Graph) SVG() string {

@@ -23,7 +23,7 @@ type Plan struct {
 	FailureMode definitions.FailureMode `json:"failureMode"`
 	RunAs       definitions.RunAs       `json:"runAs,omitempty"` // "" = definitions.AsCaller
 	Steps       []PlannedStep           `json:"steps"`           // in the order in which they can start
-	Gates       []PlannedGate           `json:"gates,omitempty"`
+	Approvals   []PlannedApproval       `json:"approvals,omitempty"`
 	Writes      []PlannedWrite          `json:"writes,omitempty"`
 	AtMost      PlanLimits              `json:"atMost"`
 	Output      []PlannedValue          `json:"output,omitempty"` // properties of the output block; nil = the output of the last completed step
@@ -113,8 +113,8 @@ type PlannedValue struct {
 	Error       string          `json:"error,omitempty"`
 }
 
-// A PlannedGate is an elicitation.
-type PlannedGate struct {
+// A PlannedApproval is an elicitation.
+type PlannedApproval struct {
 	Step      string               `json:"step"`           // its ID; that of the forEach, where it is within one
 	Each      bool                 `json:"each,omitempty"` // it is asked for each item
 	Asked     Certainty            `json:"asked"`
@@ -128,16 +128,16 @@ type PlannedGate struct {
 
 // A PlannedWrite is a step that calls a tool whose effect is not read.
 type PlannedWrite struct {
-	Step   string             `json:"step"`
-	Tool   string             `json:"tool"`
-	Effect definitions.Effect `json:"effect"`
-	Runs   Certainty          `json:"runs"`
-	AtMost int64              `json:"atMost"`          // calls
-	Gates  []WriteGate        `json:"gates,omitempty"` // before it
+	Step      string             `json:"step"`
+	Tool      string             `json:"tool"`
+	Effect    definitions.Effect `json:"effect"`
+	Runs      Certainty          `json:"runs"`
+	AtMost    int64              `json:"atMost"`              // calls
+	Approvals []WriteApproval    `json:"approvals,omitempty"` // before it
 }
 
-// A WriteGate says whether a gate that is not accepted prevents a write.
-type WriteGate struct {
+// A WriteApproval says whether an approval that is not accepted prevents a write.
+type WriteApproval struct {
 	Step  string    `json:"step"`
 	Holds Certainty `json:"holds"`
 }
@@ -305,7 +305,7 @@ func (pl *planner) plan(plan *Plan) {
 		plan.Steps = append(plan.Steps, *pl.steps[n.ID].PlannedStep)
 	}
 	slices.SortStableFunc(plan.Steps, func(a, b PlannedStep) int { return a.Stage - b.Stage })
-	pl.gates(plan)
+	pl.approvals(plan)
 	if out := pl.program.OutputBlock; out != nil {
 		plan.Output = pl.output(out.Properties, pl.atEnd())
 		requireOutput(plan.Output, out.Required)

@@ -39,7 +39,7 @@ func (p *Plan) Text(mark func(Emphasis, string) string) string {
 	}
 	t.arguments(p)
 	t.steps(p)
-	t.gates(p)
+	t.approvals(p)
 	t.writes(p)
 	t.limits(p)
 	t.output(p)
@@ -262,12 +262,12 @@ func (t *planText) loop(indent int, l *PlannedLoop) {
 	}
 }
 
-func (t *planText) gates(p *Plan) {
-	if len(p.Gates) == 0 {
+func (t *planText) approvals(p *Plan) {
+	if len(p.Approvals) == 0 {
 		return
 	}
-	t.heading("gates")
-	for _, g := range p.Gates {
+	t.heading("approvals")
+	for _, g := range p.Approvals {
 		asked := "asked once"
 		if g.Each {
 			asked = "asked for each item"
@@ -307,10 +307,10 @@ func (t *planText) writes(p *Plan) {
 			times += ", perhaps"
 		}
 		t.linef(2, "%s  %s (%s)%s", w.Step, w.Tool, w.Effect, times)
-		if len(w.Gates) == 0 {
-			t.line(6, Caution, "no gate before it")
+		if len(w.Approvals) == 0 {
+			t.line(6, Caution, "no approval before it")
 		}
-		for _, g := range w.Gates {
+		for _, g := range w.Approvals {
 			switch g.Holds {
 			case Yes:
 				t.linef(6, "only if %s is accepted", g.Step)

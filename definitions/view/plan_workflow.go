@@ -107,17 +107,17 @@ func calledOf(s *PlannedStep) (*Plan, int64) {
 	return s.Called, most
 }
 
-// calledGates adds the gates and writes of a called definition below its step. A gate
+// calledApprovals adds the approvals and writes of a called definition below its step. An approval
 // whose every answer but accept ends the called run holds back the steps after the
 // calling one.
-func (pl *planner) calledGates(plan *Plan, n *definitions.Node, holds map[string][]WriteGate) {
+func (pl *planner) calledApprovals(plan *Plan, n *definitions.Node, holds map[string][]WriteApproval) {
 	step := pl.steps[n.ID]
 	called, times := calledOf(step.PlannedStep)
 	if called == nil || step.Runs == No || step.Problem != "" {
 		return
 	}
 	behind := pl.behind(n.ID)
-	for _, g := range called.Gates {
+	for _, g := range called.Approvals {
 		g.Each = g.Each || times > 1
 		certainty := Depends
 		if g.ends && g.Asked == Yes && !g.Each && step.Runs == Yes && !n.Step.Continues() {
@@ -130,17 +130,17 @@ func (pl *planner) calledGates(plan *Plan, n *definitions.Node, holds map[string
 		}
 		for _, b := range behind {
 			g.Before = append(g.Before, b.ID)
-			holds[b.ID] = append(holds[b.ID], WriteGate{g.Step, certainty})
+			holds[b.ID] = append(holds[b.ID], WriteApproval{g.Step, certainty})
 		}
 		if g.Asked == Yes {
 			g.Asked = step.Runs
 		}
-		plan.Gates = append(plan.Gates, g)
+		plan.Approvals = append(plan.Approvals, g)
 	}
 }
 
 // calledWrites adds the writes of a called definition below its step.
-func (pl *planner) calledWrites(plan *Plan, n *definitions.Node, before []WriteGate) {
+func (pl *planner) calledWrites(plan *Plan, n *definitions.Node, before []WriteApproval) {
 	step := pl.steps[n.ID]
 	called, most := calledOf(step.PlannedStep)
 	if called == nil || step.Runs == No || step.Problem != "" {
@@ -148,11 +148,11 @@ func (pl *planner) calledWrites(plan *Plan, n *definitions.Node, before []WriteG
 	}
 	for _, w := range called.Writes {
 		w.AtMost = times(most, w.AtMost)
-		gates := append([]WriteGate(nil), before...)
-		for _, g := range w.Gates {
-			gates = append(gates, WriteGate{n.ID + "/" + g.Step, g.Holds})
+		approvals := append([]WriteApproval(nil), before...)
+		for _, g := range w.Approvals {
+			approvals = append(approvals, WriteApproval{n.ID + "/" + g.Step, g.Holds})
 		}
-		w.Step, w.Gates = n.ID+"/"+w.Step, gates
+		w.Step, w.Approvals = n.ID+"/"+w.Step, approvals
 		if w.Runs == Yes {
 			w.Runs = pl.writes(n)
 		}

@@ -40,15 +40,15 @@ steps:
 	if err != nil || plan.Problem != "" {
 		t.Fatalf("%v, %s", err, plan.Problem)
 	}
-	if len(plan.Gates) != 1 || plan.Gates[0].Step != "review/ok" || strings.Join(plan.Gates[0].Before, " ") != "review/save tell" {
-		t.Errorf("gates: %+v", plan.Gates)
+	if len(plan.Approvals) != 1 || plan.Approvals[0].Step != "review/ok" || strings.Join(plan.Approvals[0].Before, " ") != "review/save tell" {
+		t.Errorf("approvals: %+v", plan.Approvals)
 	}
 	if len(plan.Writes) != 2 || plan.Writes[0].Step != "review/save" || plan.Writes[1].Step != "tell" {
 		t.Fatalf("writes: %+v", plan.Writes)
 	}
 	for _, w := range plan.Writes {
-		if len(w.Gates) != 1 || w.Gates[0] != (WriteGate{"review/ok", Yes}) {
-			t.Errorf("what holds %s back: %+v", w.Step, w.Gates)
+		if len(w.Approvals) != 1 || w.Approvals[0] != (WriteApproval{"review/ok", Yes}) {
+			t.Errorf("what holds %s back: %+v", w.Step, w.Approvals)
 		}
 	}
 	if plan.AtMost.Calls != 3 || plan.AtMost.Questions != 1 || plan.AtMost.Writes != 2 {

@@ -146,7 +146,7 @@ func (pl *planner) calledOnce(d *definitions.Definition, params template.Partial
 
 // scriptWrites gives the writes of a script and of what it calls. Only a run can find
 // out which of them it makes.
-func (pl *planner) scriptWrites(n *definitions.Node, before []WriteGate) []PlannedWrite {
+func (pl *planner) scriptWrites(n *definitions.Node, before []WriteApproval) []PlannedWrite {
 	step := pl.steps[n.ID]
 	if step.limits.Writes == 0 {
 		return nil
@@ -169,41 +169,41 @@ func (pl *planner) scriptWrites(n *definitions.Node, before []WriteGate) []Plann
 		if c.Again {
 			most = definitions.MaxScriptCalls
 		}
-		gates := append(slices.Clone(before), c.gates(n.ID, step.Script)...)
+		approvals := append(slices.Clone(before), c.approvals(n.ID, step.Script)...)
 		switch {
 		case c.Kind == definitions.CallsWorkflow && c.called == nil:
-			writes = append(writes, PlannedWrite{Step: n.ID, Tool: "whatever " + cmp.Or(c.Name, "a composite tool that only a run can tell") + " calls", Effect: definitions.Unsafe, Runs: Depends, AtMost: math.MaxInt64, Gates: gates})
+			writes = append(writes, PlannedWrite{Step: n.ID, Tool: "whatever " + cmp.Or(c.Name, "a composite tool that only a run can tell") + " calls", Effect: definitions.Unsafe, Runs: Depends, AtMost: math.MaxInt64, Approvals: approvals})
 		case c.Kind == definitions.CallsWorkflow:
 			for _, w := range c.called.Writes {
 				w.Step, w.Runs, w.AtMost = n.ID+"/"+w.Step, Depends, times(most, w.AtMost)
-				w.Gates = append(slices.Clone(gates), w.Gates...)
+				w.Approvals = append(slices.Clone(approvals), w.Approvals...)
 				writes = append(writes, w)
 			}
 		case c.Effect != "" && c.Effect != definitions.Read && c.Kind != definitions.CallsUndo:
-			writes = append(writes, PlannedWrite{Step: n.ID, Tool: cmp.Or(c.Tool, c.Name, "a tool that only a run can tell"), Effect: c.Effect, Runs: Depends, AtMost: most, Gates: gates})
+			writes = append(writes, PlannedWrite{Step: n.ID, Tool: cmp.Or(c.Tool, c.Name, "a tool that only a run can tell"), Effect: c.Effect, Runs: Depends, AtMost: most, Approvals: approvals})
 		}
 	}
 	return writes
 }
 
-// gates are the questions of a script before a call. An approve that the script surely
+// approvals are the elicitations of a script before a call. An approve that the script surely
 // reaches holds back the calls below it. What the script does about other answers, and
 // in functions above, only a run can find out.
-func (c PlannedScriptCall) gates(step string, calls []PlannedScriptCall) []WriteGate {
-	var gates []WriteGate
+func (c PlannedScriptCall) approvals(step string, calls []PlannedScriptCall) []WriteApproval {
+	var approvals []WriteApproval
 	for _, g := range calls {
 		if g.Kind != definitions.CallsElicit && g.Kind != definitions.CallsApprove {
 			continue
 		}
-		gate := WriteGate{Step: fmt.Sprintf("%s line %d", step, g.Line), Holds: Depends}
+		approval := WriteApproval{Step: fmt.Sprintf("%s line %d", step, g.Line), Holds: Depends}
 		below := g.File == c.File && (g.Line < c.Line || g.Line == c.Line && g.Column < c.Column)
 		switch {
 		case below && g.Kind == definitions.CallsApprove && g.Surely:
-			gate.Holds = Yes
+			approval.Holds = Yes
 		case !below && !c.Again:
 			continue
 		}
-		gates = append(gates, gate)
+		approvals = append(approvals, approval)
 	}
-	return gates
+	return approvals
 }

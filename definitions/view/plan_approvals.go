@@ -8,19 +8,19 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// gates finds the gates and the writes of a plan, and which gates prevent which writes.
-func (pl *planner) gates(plan *Plan) {
-	holds := map[string][]WriteGate{}
+// approvals finds the approvals and the writes of a plan, and which approvals prevent which writes.
+func (pl *planner) approvals(plan *Plan) {
+	holds := map[string][]WriteApproval{}
 	for _, n := range pl.program.Order() {
-		pl.calledGates(plan, n, holds)
-		gate := gateOf(n)
-		if gate == nil || pl.steps[n.ID].Runs == No || pl.steps[n.ID].Problem != "" {
+		pl.calledApprovals(plan, n, holds)
+		approval := approvalOf(n)
+		if approval == nil || pl.steps[n.ID].Runs == No || pl.steps[n.ID].Problem != "" {
 			continue
 		}
 		behind := pl.behind(n.ID)
-		plan.Gates = append(plan.Gates, pl.gate(n, gate, behind))
+		plan.Approvals = append(plan.Approvals, pl.approval(n, approval, behind))
 		for id, certainty := range pl.holds(n, behind) {
-			holds[id] = append(holds[id], WriteGate{n.ID, certainty})
+			holds[id] = append(holds[id], WriteApproval{n.ID, certainty})
 		}
 	}
 	for _, n := range pl.program.Order() {
@@ -33,7 +33,7 @@ func (pl *planner) gates(plan *Plan) {
 		}
 		plan.Writes = append(plan.Writes, PlannedWrite{
 			Step: n.ID, Tool: call.Tool, Effect: call.Effect,
-			Runs: pl.writes(n), AtMost: step.limits.Writes, Gates: holds[n.ID],
+			Runs: pl.writes(n), AtMost: step.limits.Writes, Approvals: holds[n.ID],
 		})
 	}
 }
@@ -49,8 +49,8 @@ func (pl *planner) writes(n *definitions.Node) Certainty {
 	return runs
 }
 
-// gateOf gives the elicitation of a step, or of each of its items.
-func gateOf(n *definitions.Node) *definitions.Node {
+// approvalOf gives the elicitation of a step, or of each of its items.
+func approvalOf(n *definitions.Node) *definitions.Node {
 	for ; n != nil; n = n.Inner {
 		if n.Step.Type.Traits().Asks {
 			return n
@@ -67,11 +67,11 @@ func callOf(s *PlannedStep) *PlannedCall {
 	return s.PlannedCall
 }
 
-func (pl *planner) gate(n, gate *definitions.Node, behind []*definitions.Node) PlannedGate {
-	g := PlannedGate{
-		Step: n.ID, Each: gate != n, Asked: pl.steps[n.ID].Runs,
-		Timeout:   cmp.Or(gate.Step.Timeout, definitions.Duration(definitions.DefaultStepTimeout)),
-		OnDecline: handled(gate.Step.OnDecline), OnCancel: handled(gate.Step.OnCancel),
+func (pl *planner) approval(n, approval *definitions.Node, behind []*definitions.Node) PlannedApproval {
+	g := PlannedApproval{
+		Step: n.ID, Each: approval != n, Asked: pl.steps[n.ID].Runs,
+		Timeout:   cmp.Or(approval.Step.Timeout, definitions.Duration(definitions.DefaultStepTimeout)),
+		OnDecline: handled(approval.Step.OnDecline), OnCancel: handled(approval.Step.OnCancel),
 	}
 	if g.Each && g.Asked == Yes {
 		g.Asked = Depends // there may be no items
@@ -79,7 +79,7 @@ func (pl *planner) gate(n, gate *definitions.Node, behind []*definitions.Node) P
 	for _, b := range behind {
 		g.Before = append(g.Before, b.ID)
 	}
-	g.ends = g.OnDecline == definitions.Abort && g.OnCancel == definitions.Abort && !gate.Step.Continues() && pl.fails(n)
+	g.ends = g.OnDecline == definitions.Abort && g.OnCancel == definitions.Abort && !approval.Step.Continues() && pl.fails(n)
 	return g
 }
 
@@ -108,14 +108,14 @@ func (pl *planner) behind(id string) []*definitions.Node {
 	return behind
 }
 
-// holds reports for each step behind a gate whether every answer but accept, and no
+// holds reports for each step behind an approval whether every answer but accept, and no
 // answer in time, prevents it. It plays each of them through.
 func (pl *planner) holds(n *definitions.Node, behind []*definitions.Node) map[string]Certainty {
 	holds := map[string]Certainty{}
 	for _, b := range behind {
 		holds[b.ID] = Yes
 	}
-	if gateOf(n) != n { // each item has its own answer
+	if approvalOf(n) != n { // each item has its own answer
 		for id := range holds {
 			holds[id] = Depends
 		}
