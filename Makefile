@@ -75,7 +75,7 @@ test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL,
 	@.ci/test-deps
 	@$(MAKE) --no-print-directory -j3 $(if $(filter output-sync,$(.FEATURES)),-Otarget) test-raced test-waiting test-stored
 	$(REQUIRE) $(TEST) -timeout 15m -run '$(COSTLY)' $(COSTING)
-	cd test && $(REQUIRE) $(TEST) -timeout 45m -parallel 8 ./program
+	cd test && $(REQUIRE) $(TEST) -timeout 45m -parallel 6 ./program
 
 # These go well beside each other: tests of the first one wait, mostly, and those of the last
 # one for PostgreSQL.
