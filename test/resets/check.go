@@ -154,7 +154,8 @@ func (c *call) notUndone(events []event) (broken []string) {
 	return broken
 }
 
-// undone finds what is undone in runs that have completed, and need all that they do.
+// undone finds what is undone in runs that have completed, and need all that they do. Where
+// the answer was lost, somebody may have said that it was not undone.
 func (c *call) undone(events []event) (broken []string) {
 	last := map[place]event{}
 	for _, e := range events {
@@ -164,7 +165,7 @@ func (c *call) undone(events []event) (broken []string) {
 	}
 	for p, e := range last {
 		tool, _, _ := strings.Cut(p.Run, "/")
-		if (undoers[e.Tool] || menders[e.Tool]) && c.statuses[p.Run] == workflows.Completed && c.w.author.thorough[tool] {
+		if (undoers[e.Tool] || menders[e.Tool]) && e.Fate != "lost" && c.statuses[p.Run] == workflows.Completed && c.w.author.thorough[tool] {
 			broken = append(broken, fmt.Sprintf("%s has undone step %s of %s, which has completed", e.Tool, p.Step, p.Run))
 		}
 	}

@@ -17,6 +17,8 @@ func TestCheck(t *testing.T) {
 	at := func(ms int, what, tool, class string) event {
 		return event{At: began.Add(time.Duration(ms) * time.Millisecond), What: what, About: "c0", Run: "top/1", Step: "s", Tool: tool, Class: class}
 	}
+	lost := at(2, executed, "undo", "unsafe")
+	lost.Fate = "lost"
 	did := func(ms int, what string) deed {
 		then := began.Add(time.Duration(ms) * time.Millisecond)
 		return deed{At: then, Done: then, What: what, Run: "top/1"}
@@ -42,6 +44,7 @@ func TestCheck(t *testing.T) {
 		{"sent after a reset of what was cancelled", []deed{did(0, "cancel"), did(500, "reset below")}, nil, workflows.Completed, []event{at(900, came, "write", "unsafe")}, ""},
 		{"left behind", nil, nil, workflows.Failed, []event{at(1, executed, "hold", "unsafe")}, "not undone"},
 		{"completed without what was undone", []deed{did(0, "reset")}, nil, workflows.Completed, []event{at(1, executed, "hold", "unsafe"), at(2, executed, "undo", "unsafe")}, "which has completed"},
+		{"completed without what may have been undone", []deed{did(0, "reset")}, nil, workflows.Completed, []event{at(1, executed, "hold", "unsafe"), lost}, ""},
 		{"left behind by operators", []deed{did(0, "terminate")}, nil, workflows.Failed, []event{at(1, executed, "hold", "unsafe")}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
