@@ -152,7 +152,7 @@ func (c *testCase) compareHolding(plan *view.Plan, got *observed, problem func(s
 			path, _, _ := strings.Cut(call, " ")
 			return index.ReplaceAllString(path, "") == write.Step
 		})
-		for _, gate := range write.Gates {
+		for _, gate := range write.Approvals {
 			if made && gate.Holds == view.Yes && !c.accepted(gate.Step) {
 				problem("%s wrote although %s was not accepted", write.Step, gate.Step)
 			}
