@@ -140,13 +140,11 @@ func (un *undoing) undoStep(ctx workflow.Context, u undoable) bool {
 			Kind: Compensation, StepPath: path, Schema: anything,
 			Message: fmt.Sprintf("%s could not be undone: %s. Accept if it has been undone by hand, decline to try again, cancel to leave it.", u.at.path, failure.Message),
 		}, 0)
-		if asked == nil { // so it is settled
-			un.sent.settled(path.Attempt(attempt))
-		}
-		switch {
-		case asked != nil || answer.Action == Cancel:
+		if asked != nil || answer.Action == Cancel { // which does not say what became of the call
 			return false
-		case answer.Action == Accept:
+		}
+		un.sent.settled(path.Attempt(attempt))
+		if answer.Action == Accept {
 			un.times[u.at.path]++
 			return true
 		}

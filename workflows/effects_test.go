@@ -36,7 +36,7 @@ func TestEffects(t *testing.T) {
 		{name: "what was written stays", source: steps(`{id: w, tool: write, compensate: {tool: broken}}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried, completed: []string{"w write"},
 			prepare: func(b *bench) { b.answer(time.Hour, "w/compensate#1", "cancel", `{}`) }},
 		{name: "whether it was undone is not known", source: steps(`{id: w, tool: write, compensate: {tool: lost}}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried,
-			prepare: func(b *bench) { b.answer(time.Hour, "w/compensate#1", "cancel", `{}`) }, completed: []string{"w write"}},
+			prepare: func(b *bench) { b.answer(time.Hour, "w/compensate#1", "cancel", `{}`) }, unknown: []string{"w/compensate#1 lost"}, completed: []string{"w write"}},
 		{name: "repeating is harmless", source: steps(`{id: w, tool: again}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried},
 		{name: "another run has another key", source: steps(`{id: w, tool: keyed}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried, completed: []string{"w keyed"}},
 		{name: "an attempt is lost, and the last one was not sent", source: steps(`{id: w, tool: doubtful}`), code: "backend_unavailable", unknown: []string{"w doubtful"}},
