@@ -68,3 +68,41 @@ func TestUnknownCallBelowAReset(t *testing.T) {
 		}
 	}
 }
+
+// The key of a keyed call depends on its arguments: with others it may be executed a second
+// time, and the plan says so.
+func TestRiskOfKeyedCalls(t *testing.T) {
+	t.Parallel()
+	define := func(text string) *definitions.Definition {
+		defs, diags := definitions.Parse("test.yaml", []byte("{name: a, description: d, steps: [{id: s, tool: pay, arguments: {text: "+text+"}}]}"))
+		perduretest.NoError(t, diags.Err())
+		return defs[0]
+	}
+	first := define("one")
+	done := map[workflows.StepPath]record.Entry{"s": {Kind: record.Call{Tool: "pay", Output: json.RawMessage("{}")}}}
+	left := map[workflows.StepPath]string{"s": "pay"}
+	for _, tc := range []struct {
+		name string
+		done map[workflows.StepPath]record.Entry
+		left map[workflows.StepPath]string
+		as   *definitions.Definition
+		risk bool
+	}{
+		{"completed, as it was", done, nil, nil, false},
+		{"completed, with other arguments", done, nil, define("two"), true},
+		{"left unknown, as it was", nil, left, nil, false},
+		{"left unknown, with other arguments", nil, left, define("two"), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			was := &workflows.RunRecord{Entries: tc.done, Input: workflows.RunInput{
+				Definition: workflows.Pinned{Name: "a", Digest: first.Digest(), Source: first.Source()}, Arguments: json.RawMessage("{}"),
+				Tools: map[string]definitions.Tool{"pay": {Name: "pay", Effect: definitions.Keyed}}, EarlierUnknown: tc.left,
+			}}
+			plan := perduretest.Must(PlanResume("a/1", "execution", was, ResumeRequest{Definition: tc.as}, nil))(t)
+			if risk := len(plan.AtRisk()) > 0; risk != tc.risk {
+				t.Errorf("planned: %+v; want at risk: %t", plan.Steps, tc.risk)
+			}
+		})
+	}
+}

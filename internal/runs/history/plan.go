@@ -58,7 +58,7 @@ type PlannedStep struct {
 	Tool   string             `json:"tool,omitempty"`
 	Plan   string             `json:"plan"`             // one of the constants, from PlanReused on
 	Effect string             `json:"effect,omitempty"` // effect class of the tool
-	Risk   bool               `json:"risk,omitempty"`   // an unsafe call may take effect a second time
+	Risk   bool               `json:"risk,omitempty"`   // the call may take effect a second time
 }
 
 // A ResumePlan is how a run would be resumed.

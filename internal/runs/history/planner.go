@@ -301,10 +301,19 @@ func (r *planner) describe(plan *ResumePlan) {
 		}
 		if tool, ok := r.tool(step.Tool); ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
-			step.Risk = r.mayExecuteAgain(path, tool) && (tool.Effect == "" || tool.Effect == definitions.Unsafe)
+			step.Risk = r.mayExecuteAgain(path, tool) && !r.isSafeToRepeat(path, tool.Effect)
 		}
 		plan.Steps = append(plan.Steps, step)
 	}
+}
+
+// isSafeToRepeat reports whether a call that is made once more has no second effect. The key of a
+// keyed one depends on its arguments.
+func (r *planner) isSafeToRepeat(path workflows.StepPath, effect definitions.Effect) bool {
+	if effect == definitions.Keyed {
+		return !r.choice.mayBeOther(path)
+	}
+	return workflows.Repeatable(effect)
 }
 
 // mayExecuteAgain reports whether what a step has done with a tool may be done once more. That of
@@ -313,6 +322,9 @@ func (r *planner) mayExecuteAgain(path workflows.StepPath, with definitions.Tool
 	switch r.steps[path] {
 	case PlanAgain:
 		return !r.choice.undone[path]
+	case PlanExecuted:
+		_, unknown := r.was.Input.EarlierUnknown[path]
+		return unknown
 	case PlanReusedIfSame:
 		return true
 	case PlanLeft:
