@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
@@ -76,7 +77,8 @@ func (a *answerer) answer(ctx context.Context, c *call, run runs.Run) {
 			answer.Content, _ = json.Marshal(said) // of texts
 		case runs.Compensation:
 			undone, _, _ := cutUndo(e.StepPath)
-			p, ok := a.w.backend.only(c.about, label(undone))
+			p := place{cmp.Or(e.Run, string(run.ID)), label(undone)}
+			ok := p.Step != ""
 			happened, quiet := a.w.backend.truth(p)
 			switch {
 			case ok && (!quiet || time.Since(e.Opened) < 1500*time.Millisecond):
