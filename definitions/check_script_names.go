@@ -143,3 +143,14 @@ func (c *subject) dataNames(n node) []string {
 	}
 	return template.SortedKeys(n.step.Arguments)
 }
+
+// meantBy is what to write for a word, in a table of words by what to write; "" = it has
+// none for that.
+func meantBy(table map[string][]string, word string) string {
+	for _, meant := range template.SortedKeys(table) {
+		if slices.Contains(table[meant], word) {
+			return meant
+		}
+	}
+	return ""
+}

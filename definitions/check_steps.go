@@ -27,46 +27,53 @@ func (c *checker) step(n node) {
 	c.misplacedKeys(n, kind)
 }
 
-// meantTypes are the names of step types in other systems, by what to write.
-var meantTypes = map[string][]string{
-	"write type: elicitation":                                                 {"approval", "approve", "confirm", "input", "elicit", "question", "human", "prompt", "gate", "ask", "manual", "form"},
-	"write type: tool":                                                        {"task", "action", "operation", "function", "tool_call", "toolcall", "mcp"},
-	"write type: tool; a server offers it as a tool":                          {"http", "request", "webhook", "agent", "llm", "email", "slack", "notify", "shell", "bash", "run", "command"},
-	"write type: tool, or workflow for a composite tool":                      {"call"},
-	"a step of any type has a condition":                                      {"conditional", "if", "switch", "choice", "branch", "when"},
-	"write type: forEach":                                                     {"loop", "map", "for", "for_each", "foreach", "each", "iterate"},
-	"write type: wait":                                                        {"sleep", "delay", "timer", "pause"},
-	"write type: workflow":                                                    {"composite", "subworkflow", "subflow"},
-	"write type: script":                                                      {"starlark", "python", "code", "while", "until", "repeat"},
-	"write type: script; scripts are in Starlark, a dialect of Python":        {"javascript", "js", "typescript", "lua"},
-	"compute in a template, or write type: script":                            {"set", "assign", "variable", "transform", "pass", "inject"},
-	"steps run side by side unless one depends on another":                    {"parallel", "fork", "concurrent", "all"},
-	"leave the step out; a run completes when its steps have ended":           {"succeed", "success", "end", "stop", "noop", "start"},
-	"write type: script, whose fail(\"why\") fails the run":                   {"fail", "raise", "throw", "error"},
-	"write onError in the step that may fail":                                 {"try", "catch", "retry"},
-	"a run waits for a person (type: elicitation) or for a time (type: wait)": {"listen", "event", "emit", "signal", "callback", "trigger"},
+// otherStepTypes are the names of step types in other systems.
+var otherStepTypes = []otherStepType{
+	{ElicitationStep, "", []string{"approval", "approve", "confirm", "input", "elicit", "question", "human", "prompt", "gate", "ask", "manual", "form"}},
+	{ToolStep, "", []string{"task", "action", "operation", "function", "tool_call", "toolcall", "mcp"}},
+	{ToolStep, "; a server offers it as a tool", []string{"http", "request", "webhook", "agent", "llm", "email", "slack", "notify", "shell", "bash", "run", "command"}},
+	{ToolStep, ", or workflow for a composite tool", []string{"call"}},
+	{ForEachStep, "", []string{"loop", "map", "for", "for_each", "foreach", "each", "iterate"}},
+	{WaitStep, "", []string{"sleep", "delay", "timer", "pause"}},
+	{WorkflowStep, "", []string{"composite", "subworkflow", "subflow"}},
+	{ScriptStep, "", []string{"starlark", "python", "code", "while", "until", "repeat"}},
+	{ScriptStep, "; scripts are in Starlark, a dialect of Python", []string{"javascript", "js", "typescript", "lua"}},
+	{ScriptStep, ", whose fail(\"why\") fails the run", []string{"fail", "raise", "throw", "error"}},
+	{"", "a step of any type has a condition", []string{"conditional", "if", "switch", "choice", "branch", "when"}},
+	{"", "compute in a template, or write type: script", []string{"set", "assign", "variable", "transform", "pass", "inject"}},
+	{"", "steps run side by side unless one depends on another", []string{"parallel", "fork", "concurrent", "all"}},
+	{"", "leave the step out; a run completes when its steps have ended", []string{"succeed", "success", "end", "stop", "noop", "start"}},
+	{"", "write onError in the step that may fail", []string{"try", "catch", "retry"}},
+	{"", "a run waits for a person (type: elicitation) or for a time (type: wait)", []string{"listen", "event", "emit", "signal", "callback", "trigger"}},
 }
 
-// meantStepType says what to write for a type of steps that other systems have; "" = not
-// known.
-func meantStepType(written string) string {
-	return meantBy(meantTypes, strings.ToLower(written))
+// An otherStepType is what to write for the name of a type in another system.
+type otherStepType struct {
+	means StepType // "" = none by itself
+	more  string   // after that
+	names []string
 }
 
-// meantBy is what to write for a word, in a table of words by what to write; "" = it has
-// none for that.
-func meantBy(table map[string][]string, word string) string {
-	for _, meant := range template.SortedKeys(table) {
-		if slices.Contains(table[meant], word) {
-			return meant
+// meantStepType is the one with a name; the zero otherStepType = there is none.
+func meantStepType(written string) otherStepType {
+	for _, o := range otherStepTypes {
+		if slices.Contains(o.names, strings.ToLower(written)) {
+			return o
 		}
 	}
-	return ""
+	return otherStepType{}
+}
+
+func (o otherStepType) advice() string {
+	if o.means == "" {
+		return o.more
+	}
+	return "write type: " + string(o.means) + o.more
 }
 
 func (c *checker) unknownType(n node) {
 	written := string(n.step.Type)
-	if meant := meantStepType(written); meant != "" {
+	if meant := meantStepType(written).advice(); meant != "" {
 		c.stepErrorf(n, "type", "step-type", "type %q is not known: %s", written, meant)
 		return
 	}

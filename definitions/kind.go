@@ -111,8 +111,8 @@ func (t StepType) Traits() Traits {
 	if k, known := KindOf(t); known {
 		return k.Traits()
 	}
-	if meant, ok := strings.CutPrefix(meantStepType(string(t)), "write type: "); ok {
-		return StepType(meant).Traits()
+	if meant := meantStepType(string(t)).means; meant != "" {
+		return meant.Traits()
 	}
 	return Traits{}
 }
