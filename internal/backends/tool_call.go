@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -35,8 +36,9 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 	s.headers.Store(&headers)
 	params := s.paramsOf(c)
 	if c.Progress != nil {
+		given := sync.OnceValue(func() secrets { return s.cfg.secretsOf(c, headers) })
 		token := s.progress.add(func(p Progress) {
-			p.Message = s.cfg.secretsOf(c, headers).without(p.Message)
+			p.Message = given().without(p.Message)
 			c.Progress(p)
 		})
 		defer s.progress.remove(token)
