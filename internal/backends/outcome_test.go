@@ -226,17 +226,21 @@ func TestForgottenSession(t *testing.T) {
 	}
 }
 
-// A tool may refuse a call with words that servers have for the end of a session. Its error
-// has the id of the call, which then is not made again.
-func TestAttackRefusalNamesASession(t *testing.T) {
-	t.Parallel()
-	f := &flaky{next: eras[1].handler(newTestServer()), first: func(w http.ResponseWriter, _ *http.Request, body []byte) {
+// answersError answers a request with an error that has its ID.
+func answersError(status, code int, message string) func(http.ResponseWriter, *http.Request, []byte) {
+	return func(w http.ResponseWriter, _ *http.Request, body []byte) {
 		var request struct{ ID json.RawMessage }
 		_ = json.Unmarshal(body, &request)
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"sent half; the session of the browser is closed"}}`, request.ID)
-	}}
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, request.ID, code, message)
+	}
+}
+
+// refusesOnce shows that the first answer of f refuses a call, which is sent once, and that the
+// next call succeeds.
+func refusesOnce(t *testing.T, f *flaky) {
+	t.Helper()
 	p := open(t, httpConfig(serve(t, f).URL))
 	f.times.Store(1)
 	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"})
@@ -246,6 +250,14 @@ func TestAttackRefusalNamesASession(t *testing.T) {
 	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
+}
+
+// A tool may refuse a call with words that servers have for the end of a session. Its error
+// has the id of the call, which then is not made again.
+func TestAttackRefusalNamesASession(t *testing.T) {
+	t.Parallel()
+	f := &flaky{next: eras[1].handler(newTestServer()), first: answersError(http.StatusBadRequest, -32000, "sent half; the session of the browser is closed")}
+	refusesOnce(t, f)
 }
 
 func TestTooLarge(t *testing.T) {
@@ -298,21 +310,8 @@ func TestAttackSessionEndsUnderACall(t *testing.T) {
 // revision. Its error comes as an answer, and the call is not made again.
 func TestAttackToolNamesARevision(t *testing.T) {
 	t.Parallel()
-	f := &flaky{next: eras[0].handler(newTestServer()), first: func(w http.ResponseWriter, _ *http.Request, body []byte) {
-		var request struct{ ID json.RawMessage }
-		_ = json.Unmarshal(body, &request)
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"sent half"}}`, request.ID, mcp.UNSUPPORTED_PROTOCOL_VERSION)
-	}}
-	p := open(t, httpConfig(serve(t, f).URL))
-	f.times.Store(1)
-	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"})
-	if ce := callError(t, err); ce.Outcome != Refused || f.seen.Load() != 1 {
-		t.Errorf("outcome %d after %d calls, want that the first is refused: %v", ce.Outcome, f.seen.Load(), err)
-	}
-	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
-		t.Errorf("the next call: %v", err)
-	}
+	f := &flaky{next: eras[0].handler(newTestServer()), first: answersError(http.StatusOK, mcp.UNSUPPORTED_PROTOCOL_VERSION, "sent half")}
+	refusesOnce(t, f)
 }
 
 // A server without sessions that does not find something has refused the call.
@@ -321,13 +320,5 @@ func TestNotFoundWithoutASession(t *testing.T) {
 	f := &flaky{next: eras[0].handler(newTestServer()), first: func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(http.StatusNotFound)
 	}}
-	p := open(t, httpConfig(serve(t, f).URL))
-	f.times.Store(1)
-	_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"})
-	if ce := callError(t, err); ce.Outcome != Refused || f.seen.Load() != 1 {
-		t.Errorf("outcome %d after %d calls, want that the first is refused: %v", ce.Outcome, f.seen.Load(), err)
-	}
-	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
-		t.Errorf("the next call: %v", err)
-	}
+	refusesOnce(t, f)
 }
