@@ -17,8 +17,8 @@ import (
 // A serverList is a place where clients list servers.
 type serverList struct {
 	path   keyPath
-	common bool     // other programs have the key, too, in files of YAML
-	types  []string // one of which each server has, since other programs have the key, too; nil = any
+	common bool     // other programs use the key as well, in files of YAML
+	types  []string // each server must have one of them, since other programs use the key as well; nil = any
 }
 
 // here stands for the working directory in a path.
@@ -54,9 +54,9 @@ func listOf(root *yaml.Node) (all *yaml.Node) {
 			continue
 		}
 		all = mapping(all, all.Content...)
-		for i := 0; i+1 < len(servers.Content); i += 2 {
-			if definitions.Child(all, servers.Content[i].Value) == nil {
-				all.Content = append(all.Content, servers.Content[i], servers.Content[i+1])
+		for name, server := range definitions.Members(servers) {
+			if definitions.Child(all, name.Value) == nil {
+				all.Content = append(all.Content, name, server)
 			}
 		}
 	}

@@ -107,11 +107,14 @@ func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, ke
 	return made.sentUnread(), err
 }
 
+// A factReader takes the facts of a history in their order.
+type factReader interface {
+	add(fact history.Fact, at time.Time) error
+}
+
 // readUntil reads of calls what was in a chain before an execution, or before an activity
 // of it, if that is not ""; all of the chain, if the execution is "".
-func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution, reads interface {
-	add(fact history.Fact, at time.Time) error
-}, execution, activity string) error {
+func (c CallHistory) readUntil(ctx context.Context, id RunID, chain []execution, reads factReader, execution, activity string) error {
 	for m, err := range c.past(ctx, id, chain) {
 		if err != nil {
 			return failure(ctx, "reading", id, err)

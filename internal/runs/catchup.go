@@ -99,9 +99,8 @@ func (w *watches) over(ctx context.Context, above *workflowservice.DescribeWorkf
 }
 
 // catchUp is CatchUp, with the description from when the run had seen it; nil = the run
-// is gone. waited reports that
-// one of the runs had not seen it yet. Then those below hear of it now, so they have to
-// see everything.
+// is gone. waited reports that one of the runs had not seen it yet. Then those below hear
+// of it now, so they have to see everything.
 func (w *watches) catchUp(ctx context.Context, id RunID, at time.Time, call *activity.Info) (d *workflowservice.DescribeWorkflowExecutionResponse, waited bool, err error) {
 	d, err = w.watched(ctx, id, first)
 	switch {

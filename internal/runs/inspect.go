@@ -122,8 +122,8 @@ func Inputs(ctx context.Context, c client.Client, namespace string, most int) it
 	}
 }
 
-// Lost is one of as many runs as of Inputs of which Temporal remembers more than its database
-// has; "" = there is none. Restarted, Temporal has forgotten it.
+// Lost compares Temporal's memory with its database, for as many runs as Inputs reads. It
+// returns a run whose database lacks events; "" = none. Temporal forgets them when it restarts.
 func Lost(ctx context.Context, c client.Client, namespace string, most int) RunID {
 	a := &archive{temporal: c, namespace: namespace}
 	for x := range newest(ctx, c, namespace, most) {

@@ -28,8 +28,8 @@ func (c *Client) Probe(ctx context.Context) (time.Time, error) {
 	return Probe(ctx, c.temporal, c.namespace)
 }
 
-// Lost is a run of which Temporal's database lacks what Temporal said to this process lately
-// that it keeps; "" = none is known of.
+// Lost returns a run that lacks events in Temporal's database which Temporal has reported to
+// this process; "" = none is known.
 func (c *Client) Lost(ctx context.Context) RunID { return c.witness.lost(ctx, c.archive) }
 
 // NamespaceID is the ID of the namespace, which a restored Temporal keeps, and a new one

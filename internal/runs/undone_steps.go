@@ -70,10 +70,7 @@ func newStepsDone() *stepsDone {
 func (d *stepsDone) add(fact history.Fact, at time.Time) error {
 	switch f := fact.(type) {
 	case history.CallStarted:
-		path := f.Call.Path
-		if call, err := f.ToolCall(); f.Call.Type == workflows.CallToolName && err == nil {
-			path = call.StepPath
-		}
+		path := pathOf(f)
 		path = cmp.Or(path.Undoes(), path)
 		if d.steps[path] == nil {
 			d.steps[path] = &stepCalls{of: path}
@@ -86,6 +83,16 @@ func (d *stepsDone) add(fact history.Fact, at time.Time) error {
 		}
 	}
 	return nil
+}
+
+// pathOf is the path of the step that calls, also where the summary of the call cannot be read.
+func pathOf(f history.CallStarted) workflows.StepPath {
+	if f.Call.Type == workflows.CallToolName {
+		if call, err := f.ToolCall(); err == nil {
+			return call.StepPath
+		}
+	}
+	return f.Call.Path
 }
 
 // undone is when what steps did was undone, and not done since, by step path.
@@ -112,8 +119,8 @@ func (d *stepsDone) doneBefore(times map[workflows.StepPath]time.Time) (done []w
 
 // lastDoing is the last one; the zero doing = there is none.
 func lastDoing(all []doing) (last doing) {
-	for _, d := range firstOfEachRun(all) {
-		last = d
+	if all = firstOfEachRun(all); len(all) > 0 {
+		last = all[len(all)-1]
 	}
 	return last
 }
