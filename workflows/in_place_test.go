@@ -23,7 +23,7 @@ steps:
 		t.Fatal(failure)
 	}
 	if seen.reads != 4 || seen.ended > 0 || seen.coroutines > 0 {
-		t.Errorf("%d reads, of which %d ended before they returned, with %d coroutines; want 4 reads alone", seen.reads, seen.ended, seen.coroutines)
+		t.Errorf("%d reads, %d ended before they returned, %d coroutines; want 4 reads, and nothing else", seen.reads, seen.ended, seen.coroutines)
 	}
 }
 

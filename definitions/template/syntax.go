@@ -74,8 +74,8 @@ func syntaxError(text string, err error) *SyntaxError {
 // leftDelimiter begins an action.
 var leftDelimiter = regexp.MustCompile(`^\{\{(- )?`)
 
-// maxLocating bounds the search for an action: how many are looked at, for each of which
-// the text before it is parsed.
+// maxLocating is how many actions the search for a wrong one looks at. It parses the text
+// before each.
 const maxLocating = 16
 
 // faultyAction gives where the action begins for which the parser refuses the text, with a

@@ -14,8 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// busyGrants count the changes that are under way, each of which has a connection of a
-// database.
+// busyGrants count the changes under way. Each holds a connection of the database.
 type busyGrants struct {
 	store.Grants
 	underWay, most atomic.Int64

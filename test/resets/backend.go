@@ -136,7 +136,8 @@ func (b *backend) tool(tool, class string) mcpserver.ToolHandlerFunc {
 	}
 }
 
-// tellTruth says of a step what is in effect, and whether nothing on its way could change it.
+// tellTruth reports whether the effect of a step stands, and whether no call under way can
+// change that.
 func (b *backend) tellTruth(_ context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	args := request.GetArguments()
 	done, quiet := b.truth(place{fmt.Sprint(args["run"]), fmt.Sprint(args["step"])})
